@@ -108,8 +108,9 @@ export class Limiter {
   /** Gives back what a receipt names. @throws ReceiptError */
   async refund(receipt: unknown): Promise<void> {
     const rules = [...this.rules.values()]
+    // By the rule's name alone, since the rule may have other kinds of limits by now.
     const ruleOf = (name: string) =>
-      rules.find(({ specs }) => specs.some(spec => spec.name === name))?.index ?? -1
+      rules.find(({ specs }) => specs.some(spec => ruleIn(spec.name) === ruleIn(name)))?.index ?? -1
     const taken = this.receipts.open(receipt, ruleOf)
     await this.reserver.store.refund(taken, '')
   }
@@ -144,6 +145,9 @@ export class Limiter {
     return new Decision(new DecisionBasis(subjects, facts, at, store, token, since, this, earlier, verdict))
   }
 }
+
+/** The name of the rule, and of the route if it is inline, in the name of one of its specs. */
+const ruleIn = (name: string) => name.split(':', 1)[0]
 
 /** 24 characters with 90 random bits. Node draws many UUIDs at a time, but random bytes anew for each call, in 3 µs. */
 const newToken = () => randomUUID().replaceAll('-', '').slice(8)

@@ -64,7 +64,7 @@ export class Receipts {
   }
 
   /**
-   * @param ruleOf gives the number, in this process, of the rule that has a spec of this name
+   * @param ruleOf gives the number, in this process, of the rule that has, or had, a spec of this name
    * @throws ReceiptError
    */
   open(text: unknown, ruleOf: (name: string) => number): Taken[] {

@@ -212,6 +212,21 @@ for (const place of await places(t)) {
     t.notOk((await app.limit.reserve({ send: id })).allowed)
   })
 
+  t.test(`${place.store}: a receipt ends a cached refusal under a rule that has become a lock`, async t => {
+    const { app } = await place.open(t, [send(1)], { refusalCache: '1m' })
+    const inside: (() => void)[] = []
+    const preHandler = () => new Promise<void>(resolve => void inside.push(resolve))
+    app.get('/send', { config: { limit: 'send' }, preHandler }, async () => '')
+    const decision = await app.limit.reserve({ send: id })
+    t.notOk((await app.limit.reserve({ send: id })).allowed)
+    const first = app.inject(url)
+    await until(() => inside.length === 1, 'a request under the old rule')
+    app.limit.replace([{ name: 'send', key, lock: '30s' }])
+    await app.limit.refund(decision.receipt())
+    inside[0]?.()
+    t.equal((await first).statusCode, 200)
+  })
+
   t.test(`${place.store}: an observed rule that is enforced goes on from what it has counted`, async t => {
     const { app } = await place.open(t, [send(1, { mode: 'observe' })])
     app.get('/send', { config: { limit: 'send' } }, async (_, reply) => String(reply.limit?.observed.length))
