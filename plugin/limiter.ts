@@ -109,8 +109,10 @@ export class Limiter {
   async refund(receipt: unknown): Promise<void> {
     const rules = [...this.rules.values()]
     // By the rule's name alone, since the rule may have other kinds of limits by now.
-    const ruleOf = (name: string) =>
-      rules.find(({ specs }) => specs.some(spec => ruleIn(spec.name) === ruleIn(name)))?.index ?? -1
+    const ruleOf = (name: string) => {
+      const rule = ruleIn(name)
+      return rules.find(({ specs: [first] }) => first && ruleIn(first.name) === rule)?.index ?? -1
+    }
     const taken = this.receipts.open(receipt, ruleOf)
     await this.reserver.store.refund(taken, '')
   }

@@ -57,7 +57,7 @@ export const log: Kind<LogSpec> = {
   furthest: spec => specInForce(spec).ttl,
 
   describe: ({ spec, max }) => [
-    specInForce(spec).keep + (isHeldBack(spec) ? 0 : BESIDE),
+    specInForce(spec).keep + (neverOverfills(spec) ? 0 : BESIDE),
     ...spec.limits.flatMap((limit, i) => [max?.[i] ?? limit.max, limit.windowMs * TICKS_PER_MS])
   ],
 
@@ -67,10 +67,10 @@ export const log: Kind<LogSpec> = {
 }
 
 /**
- * Whether this spec admits no send when the log is full by the spec in force: it is in force itself, and has limits. A
+ * Whether this spec admits no send to a log that is full by the spec in force: it is in force itself, and has limits. A
  * spec without limits counts what another store has admitted.
  */
-function isHeldBack(spec: LogSpec): boolean {
+function neverOverfills(spec: LogSpec): boolean {
   return specInForce(spec) === spec && spec.limits.length > 0
 }
 
