@@ -1,7 +1,18 @@
 import fc from 'fast-check'
 import type { RuleEntry } from '../../plugin/states.js'
 import type { Entry, Spec } from '../../plugin/store/store.js'
-import { count, distinct, entry, lock, log, observed, oneRule, sentTo } from './specs.js'
+import { count, distinct, entry, lock, log, observed, oneRule, replaced, sentTo } from './specs.js'
+
+/** Rules that are replaced and come back, each as its specs before and after. */
+const replaceable = [
+  replaced([log([1, 600_000])], [log([2, 60_000], [3, 600_000])]),
+  replaced<Spec>(oneRule([log([5, 10_000], [8, 600_000]), count(5, 'day')]), [
+    log([1, 10_000], [2, 600_000]),
+    count(3, 'day')
+  ]),
+  replaced([distinct([4, 10_000], [5, 60_000])], [distinct([2, 60_000])])
+]
+const laterOf = new Map<readonly Spec[], readonly Spec[]>(replaceable)
 
 /** Rules of all kinds, each as its specs. Of the last two, `max` comes with the request. */
 export const rules: readonly (readonly Spec[])[] = [
@@ -19,6 +30,7 @@ export const rules: readonly (readonly Spec[])[] = [
   [distinct([2, 10_000], [3, 600_000], [4, 3_600_000])],
   [observed(distinct([1, 60_000]))],
   [distinct([3, 1])],
+  ...laterOf.keys(),
   [distinct([4, 60_000], [6, 120_000])],
   oneRule([log([4, 60_000], [6, 120_000]), count(4, 'hour')])
 ]
@@ -27,19 +39,27 @@ const VALUES = 7
 
 /** What a request asks of the store: some rules, each for one identity. */
 export interface Asked {
-  /** `who`: the identity; `value`: what is sent to, where different values are counted. */
-  rules: readonly { rule: number; who: number; value: number }[]
+  /**
+   * `who`: the identity; `value`: what is sent to, where different values are counted; `later`: whether the request
+   * began under the later version of a rule that is replaced.
+   */
+  rules: readonly { rule: number; who: number; value: number; later?: boolean }[]
   /** What `max` of this request starts from, where it comes with the request. */
   max: number
 }
 
 export function entriesOf({ rules: asked, max }: Asked): Entry[] {
-  return asked.flatMap(({ rule, who, value }) =>
-    (rules[rule] ?? []).map(spec => {
+  return asked.flatMap(({ rule, who, value, later }) =>
+    specsOf(rule, later).map(spec => {
       const own = rule < DYNAMIC ? undefined : spec.kind === 'count' ? [max + 4] : [max, max + 1]
       return spec.kind === 'distinct' ? sentTo(spec, value, own, who) : entry(zoned(spec, who), who, own)
     })
   )
+}
+
+function specsOf(rule: number, later = false): readonly Spec[] {
+  const specs = rules[rule] ?? []
+  return (later && laterOf.get(specs)) || specs
 }
 
 /** Gives one of the two identities another time zone, under the same rule. */
@@ -58,7 +78,9 @@ export function appliedOf({ rules: asked, max }: Asked): RuleEntry[] {
 export const everything: readonly Entry[] = rules.flatMap((specs, rule) =>
   [0, 1].flatMap(who =>
     (specs[0]?.kind === 'distinct' ? [...Array(VALUES).keys()] : [0]).flatMap(value =>
-      entriesOf({ rules: [{ rule, who, value }], max: 4 })
+      (laterOf.has(specs) ? [false, true] : [false]).flatMap(later =>
+        entriesOf({ rules: [{ rule, who, value, later }], max: 4 })
+      )
     )
   )
 )
@@ -66,15 +88,18 @@ export const everything: readonly Entry[] = rules.flatMap((specs, rule) =>
 /** A request under at most `maxLength` rules. */
 export const askedOf = (maxLength: number): fc.Arbitrary<Asked> =>
   fc.record({
-    rules: fc
-      .subarray([...rules.keys()], { minLength: 1, maxLength })
-      .chain(some =>
-        fc.tuple(
-          ...some.map(rule =>
-            fc.record({ rule: fc.constant(rule), who: fc.nat(1), value: fc.nat(VALUES - 1) })
-          )
+    rules: fc.subarray([...rules.keys()], { minLength: 1, maxLength }).chain(some =>
+      fc.tuple(
+        ...some.map(rule =>
+          fc.record({
+            rule: fc.constant(rule),
+            who: fc.nat(1),
+            value: fc.nat(VALUES - 1),
+            later: fc.boolean()
+          })
         )
-      ),
+      )
+    ),
     max: fc.nat(4)
   })
 export const asked = askedOf(6)
@@ -97,8 +122,15 @@ export type Command =
   | { do: 'reserve' | 'peek' | 'clear' | 'unblock'; asked: Asked }
   | { do: 'block'; asked: Asked; ms: number }
   | { do: 'refund' | 'release' | 'renew'; pick: number }
+  | { do: 'replace'; pick: number; later: boolean }
   | { do: 'wait'; ticks: number }
   | { do: 'edge'; pick: number; by: number }
+
+/** Puts a version of a rule in force. */
+export function replace({ pick, later }: Command & { do: 'replace' }): void {
+  const versions = replaceable[pick % replaceable.length]
+  for (const spec of versions?.[later ? 1 : 0] ?? []) spec.inForce.spec = spec
+}
 
 /** The requests at the same time, in the order in which they are asked, since one script decides them all. */
 export function alike({ asked, others }: Command & { do: 'together' }): Asked[] {
@@ -107,7 +139,8 @@ export function alike({ asked, others }: Command & { do: 'together' }): Asked[] 
     rules: asked.rules.map(each => ({
       rule: each.rule,
       who: (each.who + who) % 2,
-      value: (each.value + value) % VALUES
+      value: (each.value + value) % VALUES,
+      later: each.later
     }))
   })
   return [asked, ...others.map(another)]
@@ -129,6 +162,7 @@ export const command: fc.Arbitrary<Command> = fc.oneof(
   { weight: 2, arbitrary: of('clear', { asked }) },
   { weight: 2, arbitrary: of('block', { asked, ms: fc.oneof(fc.constant(0), ms) }) },
   { weight: 3, arbitrary: of('unblock', { asked }) },
+  { weight: 4, arbitrary: of('replace', { pick, later: fc.boolean() }) },
   { weight: 8, arbitrary: of('wait', { ticks: fc.integer({ min: 1, max: 300 }) }) },
   { weight: 8, arbitrary: of('wait', { ticks: ms.map(n => n * 100) }) },
   {

@@ -4,7 +4,7 @@ import { MemoryStore } from '../../plugin/store/memory.js'
 import { RedisStore } from '../../plugin/store/redis.js'
 import type { Entry, Store } from '../../plugin/store/store.js'
 import { startRedis } from '../helper/redis.js'
-import { alike, type Command, command, entriesOf, everything, seeded } from './history.js'
+import { alike, type Command, command, entriesOf, everything, replace, seeded } from './history.js'
 import { Model, type ModelFacts, type Slot } from './model.js'
 import { type NamedFacts, named, takenOf, token } from './specs.js'
 import { Time } from './time.js'
@@ -45,6 +45,7 @@ class World {
       const edge = (edges[step.pick % edges.length] ?? 0) + step.by
       return this.moveTo(Math.max(edge, this.time.ticks))
     }
+    if (step.do === 'replace') return replace(step)
     if ('pick' in step) {
       const found = this.reservations[step.pick % this.reservations.length]
       return found && this.settle(step.do, found)

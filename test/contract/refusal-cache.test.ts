@@ -5,7 +5,16 @@ import { RefusalCache } from '../../plugin/store/refusal-cache.js'
 import { alone, type Reserver } from '../../plugin/store/reserver.js'
 import { BLOCKED, type Entry, PASSES, type Store, TICKS_PER_MS, UNKNOWN } from '../../plugin/store/store.js'
 import { startRedis } from '../helper/redis.js'
-import { alike, type Command, command, entriesOf, everything, askedOf as rulesOf, seeded } from './history.js'
+import {
+  alike,
+  type Command,
+  command,
+  entriesOf,
+  everything,
+  replace,
+  askedOf as rulesOf,
+  seeded
+} from './history.js'
 import { Model, type Slot } from './model.js'
 import { type EntryFacts, type NamedFacts, named, takenOf, token } from './specs.js'
 import { Time } from './time.js'
@@ -62,6 +71,7 @@ class World {
       const edges = this.model.edges(everything)
       return this.moveTo(Math.max((edges[step.pick % edges.length] ?? 0) + step.by, this.time.ticks))
     }
+    if (step.do === 'replace') return replace(step)
     const store = elsewhere ? this.there : this.here.store
     if ('pick' in step) {
       const found = this.reservations[step.pick % this.reservations.length]
@@ -135,8 +145,9 @@ class World {
       const max = spec.limits[n]?.max ?? 0
       if (used < max) continue
       const waits = right[n]?.reset ?? 0
-      // A repeated send to a known value moves the time of the others.
-      if (spec.kind === 'distinct' ? reset > waits : reset !== waits)
+      // A repeated send to a known value moves the time of the others, as does a send under the rule's other version.
+      const moves = spec.kind === 'distinct' || spec.inForce.spec !== undefined
+      if (moves ? reset > waits : reset !== waits)
         throw new Error(`${spec.name} says ${reset}, the model ${waits}`)
     }
   }

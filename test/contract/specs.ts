@@ -54,6 +54,24 @@ export function oneRule<T extends Spec>(specs: readonly T[], observed = false): 
   return specs.map(spec => ({ ...spec, rule, observed }))
 }
 
+/**
+ * The specs of a rule before and after it was replaced. The former are in force. Both have the same longest window, so
+ * neither needs what the other drops.
+ */
+export function replaced<T extends Spec>(
+  former: readonly T[],
+  later: readonly T[]
+): [readonly T[], readonly T[]] {
+  for (const spec of former) spec.inForce.spec = spec
+  return [
+    former,
+    later.map((spec, i) => {
+      const { name, rule, series, observed, inForce } = former[i] as T
+      return { ...spec, name, rule, series, observed, inForce }
+    })
+  ]
+}
+
 export function observed<T extends Spec>(spec: T): T {
   return { ...spec, observed: true }
 }
