@@ -52,8 +52,8 @@ export class RedisRecords implements Records {
   }
 
   async restore(key: string, token: string): Promise<void> {
-    // Repeated, since without it the one valid code would be a code that nobody has.
-    await withRetries(() => this.ask('restore', key, token), this.timeoutMs, unavailable)
+    // Otherwise the one valid code would be a code that nobody has.
+    await this.repeated('restore', key, token)
   }
 
   async reuse(key: string): Promise<Kept | null> {
@@ -69,11 +69,16 @@ export class RedisRecords implements Records {
   }
 
   async drop(key: string): Promise<void> {
-    await this.run('drop', key)
+    await this.repeated('drop', key)
   }
 
   private run(script: Name, key: string, ...args: Argument[]): Promise<unknown> {
     return this.answered(this.ask(script, key, ...args))
+  }
+
+  /** Runs a script that may run twice. When it fails it is repeated, though nobody waits for that. */
+  private repeated(script: Name, key: string, ...args: Argument[]): Promise<unknown> {
+    return withRetries(() => this.ask(script, key, ...args), this.timeoutMs, unavailable)
   }
 
   private ask(script: Name, key: string, ...args: Argument[]): Promise<unknown> {

@@ -86,7 +86,10 @@ async function takeBack(error: unknown, { server, log }: FastifyRequest, issued:
   try {
     await (unknown ? server.captchas.noteSender(issued, '') : issued.undo())
   } catch (failed) {
-    log.warn({ err: failed }, 'a code whose message failed stays until it expires')
+    const what = unknown
+      ? 'a code that may not have gone out may still count as one that has'
+      : 'a code whose message failed stays until it expires, unless a later try succeeds'
+    log.warn({ err: failed }, what)
   }
   return !unknown
 }

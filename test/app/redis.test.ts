@@ -6,6 +6,7 @@ import type { InjectOptions } from 'fastify'
 import type { Cluster, Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import { STORE_WAITS } from '../../app/config.js'
+import { SendError } from '../../app/senders/sender.js'
 import { MAX_UNANSWERED_PINGS, withTimeout } from '../../app/with-timeout.js'
 import { tapWire } from '../contract/wire.js'
 import { busier } from '../helper/busy.js'
@@ -144,6 +145,19 @@ t.test('on a Redis that is full, codes that were sent can be verified and cancel
   )
   t.match(await status(app, other), { body: { status: 'cancelled' } })
   t.equal((await cancel(app, last)).status, 204)
+})
+
+t.test('if the connection breaks while a first message fails, its code is taken back soon', async t => {
+  const { client, url } = await startRedis(t)
+  const sms = provider()
+  const app = await startApp(t, { REDIS_URL: url, LIMIT_SECRET, STORE_TIMEOUT: '300' }, { senders: { sms } })
+  sms.does(async () => {
+    await client.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+    await until(async () => app.redis.status !== 'ready', 'the loss')
+    throw new SendError('failed')
+  })
+  t.match(await ask(app), { status: 502, body: { code: 'SEND_FAILED' } })
+  await until(async () => (await client.keys('captcha:*')).length === 0, 'the end of its record')
 })
 
 t.test('a request waits for Redis as long as STORE_TIMEOUT says', async t => {
