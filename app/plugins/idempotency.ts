@@ -79,7 +79,8 @@ const idempotency: FastifyPluginAsync<IdempotencyOptions> = async (fastify, opti
     const text = isKept(reply.statusCode) ? textOf(reply, payload) : undefined
     if (text === undefined) return answers.free(slot, token)
     const kept = await answers.finish(slot, token, seal(sealing, text, slot.key))
-    if (!kept) request.log.warn('an answer came after the lease of its Idempotency-Key and is not kept')
+    if (!kept)
+      request.log.warn('an answer is not kept: its Idempotency-Key is no longer in use, or no longer there')
   }
 
   function free({ slot, token }: Holder, { log }: FastifyRequest): void {
@@ -105,7 +106,10 @@ const idempotency: FastifyPluginAsync<IdempotencyOptions> = async (fastify, opti
     // A handler that was cut off still runs: its key stays in use until the lease ends.
     if (holder === null || isCutOff(request.signal)) return done()
     return end(holder, request, reply, payload).catch(error => {
-      request.log.warn({ err: error }, 'the end of an Idempotency-Key could not be noted')
+      request.log.warn(
+        { err: error },
+        'the end of an Idempotency-Key is not noted, unless a later try succeeds'
+      )
     })
   })
 }
