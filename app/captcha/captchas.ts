@@ -42,8 +42,9 @@ export interface Issued {
   /** How long the code is valid, in milliseconds. */
   lifeMs: number
   /**
-   * Takes the code back. After a resend, the former code is valid again. A first code is forgotten, unless it has been
-   * resent meanwhile. A code that was resent unchanged (`resend: "reuse"`) stays.
+   * Takes the code back. After a resend, the former code is valid again, unless the next one was resent unchanged
+   * meanwhile. A first code is forgotten, unless it has been resent meanwhile. A code that was resent unchanged
+   * (`resend: "reuse"`) stays.
    */
   undo(): Promise<void>
 }

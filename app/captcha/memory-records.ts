@@ -79,6 +79,8 @@ export class MemoryRecords implements Records {
     if (held === undefined) return null
     const before = this.kept(held)
     held.made++
+    // From now on the code has gone out by more than the resend that made it.
+    held.resends = []
     return before
   }
 

@@ -60,7 +60,8 @@ export interface Records {
   rotate(key: string, terms: Terms, token: string): Promise<Kept | null>
   /**
    * Takes a resend back: the generation before it is valid again, as it was, unless the generation that the resend made
-   * has ended. Several resends may be taken back, in any order. Repeated when the store does not answer.
+   * has ended or was given out again. Several resends may be taken back, in any order. Repeated when the store does not
+   * answer.
    */
   restore(key: string, token: string): Promise<void>
   /** Gives the valid code out again. @returns the record as it was before, or null when the code has ended */

@@ -1,6 +1,7 @@
 --[[
-  Takes a resend back: the state before it is restored, unless the code that the resend made has ended. If a later
-  resend has replaced that code, the state before this resend becomes the state before the later one.
+  Takes a resend back: the state before it is restored, unless the code that the resend made has ended or was given out
+  again (reuse.lua). If a later resend has replaced that code, the state before this resend becomes the state before the
+  later one.
 
   KEYS[1]   the hash (layout: put.lua)
   ARGV[1]   token of the resend, as given to put.lua

@@ -280,6 +280,35 @@ for (const [name, open] of Object.entries(places)) {
         t.equal((await verify(app, id, sms.lastCode())).status, 200)
       })
 
+    await t.test(
+      'a code that was resent unchanged stays valid when the resend that made it fails',
+      async t => {
+        const { code, rules, ...rest } = loadPolicy()
+        const often = { limits: [{ max: 3, window: '60s' }] }
+        const policyOf = (mode: 'rotate' | 'reuse') => ({
+          ...rest,
+          code: { ...code, resend: mode },
+          rules: rules.map(rule => (rule.name === 'recipient' ? ({ ...rule, ...often } as Rule) : rule))
+        })
+        const sms = provider()
+        const app = await (await open(t)).start({}, { policy: policyOf('rotate'), senders: { sms } })
+        const { id } = (await ask(app, { purpose })).body
+        await app.unfinished()
+        let fail = () => {}
+        const failing = new Promise<void>((_, reject) => (fail = () => reject(new SendError('failed'))))
+        sms.does(() => failing)
+        t.equal((await resend(app, id)).status, 202)
+        await until(() => sms.messages.length === 2, 'the resend that makes the next code')
+        app.replacePolicy(policyOf('reuse'))
+        sms.work()
+        t.equal((await resend(app, id)).status, 202)
+        await until(() => sms.messages.length === 3, 'the resend of that code')
+        fail()
+        await app.unfinished()
+        t.equal((await verify(app, id, sms.lastCode())).status, 200)
+      }
+    )
+
     await t.test('reuse: after a resend with unknown outcome no sender is named for the code', async t => {
       const told = heardOn<AuditEvent>(t, 'verification-api:audit')
       const place = await open(t)

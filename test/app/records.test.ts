@@ -219,6 +219,18 @@ for (const [store, open] of Object.entries(stores)) {
       t.equal(await records.reuse(expiring), null)
     })
 
+    await t.test('a resend is not taken back once its code was given out again', async t => {
+      const key = await put()
+      await records.rotate(key, terms, 'a')
+      await records.rotate(key, terms, 'b')
+      t.match(await records.reuse(key), { generation: 3 })
+      for (const token of 'ab') await records.restore(key, token)
+      t.match(await records.get(key), { generation: 3, made: 4, ended: '' })
+      await records.rotate(key, terms, 'c')
+      await records.restore(key, 'c')
+      t.match(await records.get(key), { generation: 3 }, 'a later resend can be taken back')
+    })
+
     await t.test('a record that is dropped is gone', async t => {
       const key = await put()
       await records.drop(key)
