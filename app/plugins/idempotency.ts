@@ -27,7 +27,7 @@ declare module 'fastify' {
     idempotent: preHandlerAsyncHookHandler
   }
   interface FastifyRequest {
-    /** The slot that this request has to finish or free. */
+    /** The slot that this request has to finish or free; after the handler was cut off, the one that it had. */
     idempotency: Holder | null
   }
 }
@@ -102,9 +102,9 @@ const idempotency: FastifyPluginAsync<IdempotencyOptions> = async (fastify, opti
   // Before the answer leaves, so that an immediate repetition finds it.
   fastify.addHook('onSend', (request, reply, payload, done) => {
     const holder = request.idempotency
-    request.idempotency = null
-    // A handler that was cut off still runs: its key stays in use until the lease ends.
+    // A handler that was cut off still runs: its key stays in use until the lease ends, and the handler needs to know it.
     if (holder === null || isCutOff(request.signal)) return done()
+    request.idempotency = null
     return end(holder, request, reply, payload).catch(error => {
       request.log.warn(
         { err: error },

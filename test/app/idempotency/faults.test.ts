@@ -54,7 +54,13 @@ for (const [name, open] of Object.entries(places)) {
       seen.wait = seen.onward.opened
       t.equal((await post('/cut-off', 'a-key')).status, 503)
       t.equal((await post('/cut-off', 'a-key')).status, 409)
+      const ended = new Promise(resolve => (seen.ended = resolve))
       seen.onward.open()
+      t.match(
+        await ended,
+        { slot: {}, until: {} },
+        'the handler can still find out whether it has lost the key'
+      )
       place.advance(LEASE)
       t.match(await post('/cut-off', 'a-key'), { status: 200, replayed: false })
     })

@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream'
-import fastify, { type InjectOptions } from 'fastify'
+import fastify, { type FastifyRequest, type InjectOptions } from 'fastify'
 import type { Test } from 'tap'
 import type { Clock } from '../../../app/clock.js'
 import type { Answers, Bounds } from '../../../app/idempotency/answers.js'
@@ -49,7 +49,15 @@ interface Body {
 
 /** What the handler of a test waits for, and how often it has run. */
 export function scene() {
-  return { runs: 0, wait: Promise.resolve() as Promise<void>, onward: gate(), begun: gate(), left: gate() }
+  return {
+    runs: 0,
+    wait: Promise.resolve() as Promise<void>,
+    onward: gate(),
+    begun: gate(),
+    left: gate(),
+    /** Gets the slot that the handler of `/cut-off` sees at its end. */
+    ended: (_slot: FastifyRequest['idempotency']) => {}
+  }
 }
 type Scene = ReturnType<typeof scene>
 
@@ -118,7 +126,11 @@ export async function start(
     { ...route, config: { limit: ['attempts', 'recipient'] } },
     async ({ body }, reply) => reply.code(202).send(await handle(body))
   )
-  app.post<{ Body: Body }>('/cut-off', { ...route, handlerTimeout: 500 }, async ({ body }) => handle(body))
+  app.post<{ Body: Body }>('/cut-off', { ...route, handlerTimeout: 500 }, async request => {
+    const answer = await handle(request.body)
+    seen.ended(request.idempotency)
+    return answer
+  })
   t.teardown(() => app.close())
   await app.ready()
 
