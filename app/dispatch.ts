@@ -18,10 +18,10 @@ export async function dispatch(request: FastifyRequest, decision: Decision | nul
     server.audit({ ...fact, ...why, sender: 'none', outcome: 'suppressed' }, request)
     return ''
   }
+  checkBefore(request, () => checkLease(request))
   const began = server.clock.monotonic()
   const latencyMs = () => Math.round(server.clock.monotonic() - began)
   try {
-    checkLease(request)
     const receipt = await server.deliver(message, decision, request.log)
     if (purpose !== null) server.metrics.codeSent({ ...message, purpose, sender: receipt.sender })
     server.audit({ ...fact, ...receipt, outcome: 'sent', latencyMs: latencyMs() }, request)
@@ -38,10 +38,19 @@ export async function dispatch(request: FastifyRequest, decision: Decision | nul
  * @throws a problem (503)
  */
 export function checkHeld(request: FastifyRequest, decision: Decision | null): void {
-  try {
+  checkBefore(request, () => {
     checkLease(request)
     checkLock(decision)
+  })
+}
+
+/** Runs a check before any sender is asked. A failure is counted and recorded like that of a sender. */
+function checkBefore(request: FastifyRequest, check: () => void): void {
+  try {
+    check()
   } catch (error) {
+    const { outcome, sender } = undeliveredOf(error)
+    request.server.metrics.sent({ channel: sendOf(request).message.channel, sender, outcome }, 0)
     tellFailure(error, request, 0)
     throw error
   }

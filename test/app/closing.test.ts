@@ -180,7 +180,7 @@ t.test('the outcome of a message is audited with its template and how long its s
 })
 
 t.test('nothing is sent for a request whose Idempotency-Key was lost while it stood still', async t => {
-  const about = { message: { template: 'a' }, standing: null, purpose: null }
+  const about = { message: { channel: 'sms', template: 'a' }, standing: null, purpose: null }
   const told: unknown[] = []
   for (const stopped of ['monotonic', 'wall']) {
     const { clock: moving, advance } = stillClock()
@@ -193,6 +193,8 @@ t.test('nothing is sent for a request whose Idempotency-Key was lost while it st
     advance(1)
     await t.rejects(send(), { statusCode: 503, code: 'IDEMPOTENCY_KEY_LOST' })
     t.match(told.splice(0), [{ outcome: 'sent' }, { outcome: 'failed', code: 'IDEMPOTENCY_KEY_LOST' }])
+    const counted = await server.metrics.registry.getSingleMetric('sends_total')?.get()
+    t.match(counted?.values, [{ labels: { sender: 'none', outcome: 'failed' }, value: 1 }])
   }
 })
 

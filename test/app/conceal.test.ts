@@ -216,6 +216,9 @@ for (const [name, open] of Object.entries(places)) {
             t.same(sms.messages, [])
             const sends = told.splice(0).filter(({ event }) => event === 'send')
             t.match(sends, [{ outcome: 'failed', code }])
+            const counted = await app.metrics.registry.getSingleMetric('sends_total')?.get()
+            const labels = { channel: 'sms', sender: 'none', outcome: 'failed' }
+            t.same(counted?.values, [{ labels, value: 1 }], 'the metrics agree with the audit trail')
           }
       }
     )
