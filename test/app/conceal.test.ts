@@ -61,7 +61,8 @@ for (const [name, open] of Object.entries(places)) {
       const { place, sms, app } = await start()
       const { policy } = app
       const open = { ...policy.purposes[purpose], conceal: false } as NonNullable<Policy['purposes'][string]>
-      app.replacePolicy({ ...policy, purposes: { ...policy.purposes, [purpose]: open } })
+      const unconcealed = { ...policy, purposes: { ...policy.purposes, [purpose]: open } }
+      app.replacePolicy(unconcealed)
       const { id } = (await ask(app, { purpose })).body
       app.replacePolicy(policy)
       await putOnList(app, 'blocked', E164)
@@ -70,6 +71,8 @@ for (const [name, open] of Object.entries(places)) {
       await app.unfinished()
       t.equal(sms.messages.length, 1)
       t.match((await status(app, id)).body, { delivery: 'accepted' }, 'the status does not show it either')
+      app.replacePolicy(unconcealed)
+      t.match((await status(app, id)).body, { delivery: 'unknown' }, 'only as long as the purpose conceals')
     })
 
     await t.test('a blocked recipient is answered like any other, and nothing is sent', async t => {
