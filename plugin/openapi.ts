@@ -114,7 +114,12 @@ export function documented(
     422: answer('A value by which a rule counts is not valid, such as an impossible phone number.'),
     503: answer('The limits cannot be checked now, so the request is refused.')
   }
-  if (filtered || rules.length > 0) answers[403] = refusal('A rule or a filter blocks the request.')
+  // Beside a rule that blocks, a limit or a lock may refuse as well, and the headers tell of that.
+  if (filtered || rules.length > 0)
+    answers[403] = {
+      ...refusal('A rule or a filter blocks the request.'),
+      ...(disclosed && rules.length > locks.length && { headers: policies })
+    }
   if (filtered || rules.length > locks.length)
     answers[429] = { ...refusal(['A limit is reached.', ...rules.map(sentence)].join(' ')), headers }
   if (locks.length > 0)

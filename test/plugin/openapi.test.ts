@@ -216,7 +216,7 @@ t.test("a route's own answers are documented with the headers that rules on the 
   t.same(named('/x'), { ...own, ...added })
   t.same(
     named('/y'),
-    { '2XX': ['RateLimit'], 429: refusal },
+    { '2XX': ['RateLimit'], 403: policies, 429: refusal },
     'a rule on others has headers only when it refuses'
   )
   t.same(named('/z'), { 429: ['Retry-After'] }, 'a private rule has none')
@@ -228,6 +228,19 @@ t.test("a route's own answers are documented with the headers that rules on the 
   )
   t.equal(answers[201]?.description, 'made')
   t.same(Object.keys(answers[201]?.content ?? {}), ['text/plain'])
+})
+
+t.test('a 403 is documented with the headers that it has when a limit refuses as well', async t => {
+  const mobile: Rule = { name: 'mobile', key: { value: 'query.to' }, limits: [{ max: 1, window: '60s' }] }
+  const app = await both(t, { rules: [mobile] })
+  app.get('/x', { config: { limit: 'mobile' } }, async () => 'sent')
+  await app.inject('/x?to=a')
+  await app.limit.block({ mobile: 'a' })
+  const { statusCode, headers } = await app.inject('/x?to=a')
+  t.equal(statusCode, 403)
+  t.equal(headers.ratelimit, '"mobile";r=0;t=60')
+  const { paths } = app.swagger() as unknown as Document
+  t.same(Object.keys(paths['/x']?.get?.responses[403]?.headers ?? {}), ['RateLimit', 'RateLimit-Policy'])
 })
 
 t.test('a route that documents a whole class of statuses documents those of the plugin', async t => {
