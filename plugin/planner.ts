@@ -59,17 +59,23 @@ export class Planner {
     // NestJS passes an empty object when there are no constraints.
     const constrained = JSON.stringify(route.constraints ?? {}, patterns)
     const constraints = constrained === '{}' ? '' : ` ${constrained}`
+    const place = route.url + constraints
     // Under a prefix, `onRoute` hears of a GET of "/" in one spelling, with or without the slash, and of its HEAD in
     // both.
-    const place = `${route.url.replace(/\/$/, '')}${constraints}`
-    const known = this.made.get(place)
+    const bare = route.url.replace(/\/$/, '') + constraints
+    const known = this.made.get(place) ?? this.made.get(bare)
     const methods = [route.method].flat()
     const head = methods.every(method => method === 'HEAD')
     // Compared in depth, since an `onRoute` hook that ran before may have made the same rule anew.
     const shares = head && known && isDeepStrictEqual(known.limit, limit)
     const name = nameOf(route)
     const members = shares ? known.members : this.membersOf(limit, name, name + constraints)
-    if (methods.includes('GET')) this.made.set(place, { limit, members })
+    if (methods.includes('GET')) {
+      const made = { limit, members }
+      this.made.set(place, made)
+      // A route that has this spelling itself goes before.
+      if (!this.made.has(bare)) this.made.set(bare, made)
+    }
     return this.planned(name, members)
   }
 

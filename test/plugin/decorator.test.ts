@@ -582,6 +582,18 @@ t.test('a HEAD route with a rule of its own, or without a GET for its host, has 
   t.equal(await ask('GET', 'a.example'), 429)
 })
 
+t.test('a HEAD route shares the limits of the GET with its own final slash', async t => {
+  const { app } = await open(t)
+  const config = { limit: { name: 'send', key: 'ip', limits } } as const
+  for (const url of ['/x', '/x/', '/y/', '/y'])
+    app.get(url, { exposeHeadRoute: false, config }, async () => '')
+  for (const url of ['/x', '/x/', '/y/', '/y']) app.head(url, { config }, async () => '')
+  for (const url of ['/x', '/x/', '/y/', '/y']) {
+    t.equal((await app.inject(url)).statusCode, 200)
+    t.equal((await app.inject({ method: 'HEAD', url })).statusCode, 429)
+  }
+})
+
 t.test('an empty constraints object is the same as none', async t => {
   const { app } = await open(t)
   const config = { limit: { name: 'send', key: 'ip', limits } } as const
