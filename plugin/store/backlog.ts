@@ -63,9 +63,10 @@ export class Backlog {
     for (const each of list) this.add(nodeOf(each), [each])
   }
 
-  /** Reports every entry as dropped. */
+  /** Drops every entry, and reports it. */
   dropAll(why: string): void {
-    for (const list of this.lists.values()) this.reportDropped(list, why)
+    for (const list of this.lists.values()) this.reportDropped(list.splice(0), why)
+    this.lists.clear()
   }
 
   private reportDropped(carried: readonly Carried[], why: string): void {

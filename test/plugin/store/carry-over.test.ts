@@ -622,6 +622,19 @@ t.test('closing carries over what it still can, reports the rest, and leaves no 
   }
 })
 
+t.test('what is given up on closing keeps no later decision from a store that is back', async t => {
+  const opened = open()
+  const { state, heard, fallback, send } = opened
+  await lose(opened)
+  await fallback.close()
+  delete state.broken
+  const decided = async () => (await send([entry(log([1, 60_000]))]).catch(() => undefined)) !== undefined
+  await until(decided, 'a decision')
+  t.match(heard, [{ message: 'the app ends' }, 1])
+  t.equal(heard.length, 2)
+  t.equal(state.told, 0, 'what was reported as uncounted stays so')
+})
+
 t.test('closing does not report sends that were refunded', async t => {
   const opened = open()
   const sent = await lose(opened)
