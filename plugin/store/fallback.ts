@@ -5,8 +5,9 @@ import { inTime, unavailable } from './in-time.js'
 import type { Outage } from './outage.js'
 import type { Reserved, Reserver } from './reserver.js'
 import type { StandIn } from './stand-in.js'
-import type { Entry, Store } from './store.js'
+import type { Entry, Facts, Store } from './store.js'
 import { Substitute } from './substitute.js'
+import { takenOf } from './taken.js'
 
 export interface FallbackOptions extends Omit<CarryOverOptions, 'now'> {
   /**
@@ -64,7 +65,7 @@ export class Fallback implements Reserver {
     try {
       const facts = await within(answer, timeout, unavailable)
       held?.release()
-      this.answered(outage, entries, asked, facts[1] === 1)
+      this.answered(outage, entries, asked, facts)
       const settling = facts[1] === 1 && this.standIn?.note(entries, facts, this.store, blockings)
       return { facts, store: settling || this.store }
     } catch (error) {
@@ -113,11 +114,15 @@ export class Fallback implements Reserver {
     return outage.silent && this.carryOver.waits(outage)
   }
 
-  private answered(outage: Outage, entries: readonly Entry[], asked: number, wrote: boolean | null): void {
-    outage.answered(wrote, asked)
+  /** @param facts by which the store has decided; null when it was only read */
+  private answered(outage: Outage, entries: readonly Entry[], asked: number, facts: Facts | null): void {
     // If the hash slot has moved meanwhile, another node has answered. Other requests may have taken that node for lost
     // while the client was connecting to it.
     const current = this.options.outageOf(entries)
+    const lost = outage.lost || current.lost
+    // An admission writes nothing if all its rules are only observed and would refuse.
+    const wrote = facts && facts[1] === 1 && (!lost || takenOf(entries, facts).length > 0)
+    outage.answered(wrote, asked)
     if (current.isLostSince(asked)) current.answered(wrote)
     if (!outage.lost && this.carryOver.waits(outage)) this.carryOver.start()
   }

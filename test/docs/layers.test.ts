@@ -212,6 +212,7 @@ const only: Record<string, readonly string[]> = {
     'store/outage',
     'store/reserver',
     'store/store',
+    'store/taken',
     'store/stand-in',
     'errors',
     'within'

@@ -23,7 +23,7 @@ import {
 } from '../../../plugin/store/store.js'
 import { locksOf } from '../../../plugin/store/taken.js'
 import { watched } from '../../../plugin/store/watched.js'
-import { count, entry, lock, log, named, takenOf, token, usedOf } from '../../contract/specs.js'
+import { count, entry, lock, log, named, observed, takenOf, token, usedOf } from '../../contract/specs.js'
 import { appOf } from '../../helper/face.js'
 import { gate } from '../../helper/gate.js'
 import { type RedisServer as Server, scriptCalls, startRedis } from '../../helper/redis.js'
@@ -464,6 +464,8 @@ t.test('a Redis that takes no writes is back when it admits, not when it refuses
   await until(async () => (await fallback.reserve(full, '')).facts?.[1] === 0, 'a refusal')
   t.equal((await fallback.peek(free)).facts?.[1], 1, 'the next decision asks at once')
   t.equal((await fallback.reserve(free, '')).facts, null)
+  const passed = async () => (await fallback.reserve([entry(observed(spec), 1)], '')).facts?.[1] === 1
+  await until(passed, 'an admission that counts nothing')
   t.strictSame(changes, ['lost'])
   await server.client.config('SET', 'maxmemory', '0')
   await until(async () => (await fallback.reserve(free, '')).facts !== null, 'Redis')
