@@ -72,7 +72,7 @@ export class RedisStore implements Store, Caller {
     return factsFrom(entries, found, now)
   }
 
-  async refund(taken: readonly Taken[], token: string): Promise<void> {
+  async refund(taken: readonly Taken[], token: string, late?: () => void): Promise<void> {
     if (taken.length === 0) return
     const keys: string[] = []
     const args: (string | number)[] = [token]
@@ -83,7 +83,7 @@ export class RedisStore implements Store, Caller {
       args.push(kindOf(entry.spec).code, receipt, ends)
     }
     const refund = () => this.calls.call(scripts.refund, keys, [JSON.stringify(args)])
-    await retry(refund, this, this.timeout)
+    await retry(refund, this, this.timeout, late)
   }
 
   async renew(entry: Entry, token: string): Promise<boolean> {

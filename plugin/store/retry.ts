@@ -20,10 +20,17 @@ export interface Caller {
  * Makes an idempotent call, and makes it again after it failed or its connection was lost: with
  * `autoResendUnfulfilledCommands: false` ioredis never settles a call that a lost connection has left unanswered.
  * @param timeout how long the caller waits, in milliseconds; the call is retried for fifteen times as long
+ * @param late called when a call has succeeded after the caller has stopped waiting
  * @returns resolves once a call has succeeded; rejects with the last failure before the caller stops waiting
  */
-export function retry(call: () => Promise<unknown>, caller: Caller, timeout: number): Promise<void> {
+export function retry(
+  call: () => Promise<unknown>,
+  caller: Caller,
+  timeout: number,
+  late?: () => void
+): Promise<void> {
   return new Promise((resolve, reject) => {
+    let rejected = false
     let checks = 0
     let checking: NodeJS.Timeout
     let calledOver: unknown
@@ -31,12 +38,14 @@ export function retry(call: () => Promise<unknown>, caller: Caller, timeout: num
     const done = () => {
       clearTimeout(checking)
       resolve()
+      if (rejected) late?.()
     }
     const fail = (error: unknown) => {
       failure = error
       const final = caller.closed || !isTransient(error)
       if (final) clearTimeout(checking)
-      if (final || checks >= CHECKS - 1) reject(error)
+      rejected ||= final || checks >= CHECKS - 1
+      if (rejected) reject(error)
     }
     const attempt = () => {
       failure = undefined

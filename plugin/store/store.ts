@@ -151,8 +151,9 @@ export interface Store {
   /**
    * Gives back exactly these slots, and the locks among them that are held under `token`. Slots that are gone, or were
    * given back before, are left alone.
+   * @param late called when they are given back after this has rejected
    */
-  refund(taken: readonly Taken[], token: string): Awaitable<void>
+  refund(taken: readonly Taken[], token: string, late?: () => void): Awaitable<void>
 
   /** Prolongs a lock held under `token`. @returns whether it was still held */
   renew(entry: Entry, token: string): Awaitable<boolean>

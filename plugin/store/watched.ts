@@ -4,7 +4,8 @@ import type { Entry, Settling, Store, Taken } from './store.js'
 /**
  * The same store, which reports what may end a refusal.
  * @param ended called with the entries that are given back, cleared, blocked or unblocked, twice: before the call,
- *   since not all callers wait for its end, and after it, since other calls may have been answered meanwhile
+ *   since not all callers wait for its end, and after it, since other calls may have been answered meanwhile. Once more
+ *   when a refund that has failed succeeds at a later try
  */
 export function watched(store: Store, ended: (entries: readonly Entry[]) => void): Store {
   const end = async (entries: readonly Entry[], call: () => Awaitable<void>) => {
@@ -21,11 +22,10 @@ export function watched(store: Store, ended: (entries: readonly Entry[]) => void
     count: (entry, ago, ends) => store.count(entry, ago, ends),
     peek: entries => store.peek(entries),
     renew: (entry, token) => store.renew(entry, token),
-    refund: (taken, token) =>
-      end(
-        taken.map(each => each.entry),
-        () => store.refund(taken, token)
-      ),
+    refund: (taken, token) => {
+      const entries = taken.map(each => each.entry)
+      return end(entries, () => store.refund(taken, token, () => ended(entries)))
+    },
     clear: entries => end(entries, () => store.clear(entries)),
     block: (entries, ms) => end(entries, () => store.block(entries, ms)),
     unblock: entries => end(entries, () => store.unblock(entries)),

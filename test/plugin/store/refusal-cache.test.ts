@@ -29,6 +29,7 @@ import { clusterOf } from '../../helper/cluster.js'
 import { appOf } from '../../helper/face.js'
 import { logStream } from '../../helper/log-stream.js'
 import { scriptCalls, startRedis } from '../../helper/redis.js'
+import { until } from '../../helper/until.js'
 import { sharedOptions } from '../settlement/places.js'
 
 const { client, clock, url } = await startRedis(t, { clock: true })
@@ -223,6 +224,24 @@ t.test('a send that fails in this process frees its slot for the next', async t 
   t.equal(await told('to=a&fail'), '502 redis 2', 'admitted, failed and refunded')
   t.equal(await told(), '200 redis 1')
   t.same([await told(), await told()], ['429 redis 1', '429 cache 0'])
+})
+
+t.test('a refund that succeeds at a later try, after it was reported as failed, ends a refusal', async t => {
+  const server = await startRedis(t)
+  const timeout = 200
+  const { app, events } = await open(t, [one], { client: server.client, refusalCache: '1m', timeout })
+  const told = async () => {
+    const { statusCode } = await app.inject('/send?to=a')
+    return `${statusCode} ${events.at(-1)?.store}`
+  }
+  const slot = await app.limit.reserve({ one: 'a' })
+  await server.client.replicaof('127.0.0.1', '1')
+  await slot.refund()
+  t.notOk(slot.refunded, 'a replica takes no refund')
+  t.same([await told(), await told()], ['429 redis', '429 cache'])
+  await server.client.replicaof('NO', 'ONE')
+  await until(async () => (await app.limit.peek({ one: 'a' })).allowed, 'the refund')
+  t.equal(await told(), '200 redis')
 })
 
 t.test('what ends a refusal in another process ends it here within the time of the cache', async t => {
