@@ -52,18 +52,22 @@ export const count: Kind<CountSpec> = {
 
   latest: fields => (fields.length > 0 ? fields.at(ISSUED) : 0),
 
+  kept(fields) {
+    let receipt = count.latest(fields)
+    if (fields.length > SINCE) while (isRefunded(fields, receipt)) receipt--
+    return receipt
+  },
+
   refund(cell, receipt, end) {
     if (cell.length === 0 || cell.at(END) !== end || receipt > cell.at(ISSUED)) return true
     const since = cell.length > SINCE ? cell.at(SINCE) : cell.at(ISSUED) - cell.at(USED) + 1
     // The receipt was issued before the count was cleared, or so long ago that it passes for refunded.
     if (receipt < since) return true
     if (!reach(cell, receipt, since)) return false
+    if (isRefunded(cell, receipt)) return true
     const place = receipt - cell.at(SINCE)
     const field = BITS + Math.floor(place / WORD)
-    const word = cell.at(field)
-    const bit = 2 ** (place % WORD)
-    if (Math.floor(word / bit) % 2 === 1) return true
-    cell.set(field, word + bit)
+    cell.set(field, cell.at(field) + 2 ** (place % WORD))
     cell.set(USED, cell.at(USED) - 1)
     // A count with nothing counted is dropped: requests that are all refunded must not fill the store. A new count
     // issues later receipts.
@@ -109,6 +113,14 @@ function mostOf({ limits }: CountSpec, max: Entry['max']): number {
 function isLive(fields: Fields, wall: number, { ttl }: CountSpec): boolean {
   const left = fields.length > 0 ? fields.at(END) - wall : 0
   return left > 0 && left <= ttl * TICKS_PER_MS + ZONES
+}
+
+/** Whether this receipt, which was issued, has a bit that says it was refunded. */
+function isRefunded(fields: Fields, receipt: number): boolean {
+  const place = receipt - fields.at(SINCE)
+  const field = BITS + Math.floor(place / WORD)
+  if (place < 0 || field >= fields.length) return false
+  return Math.floor(fields.at(field) / 2 ** (place % WORD)) % 2 === 1
 }
 
 /**

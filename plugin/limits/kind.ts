@@ -50,6 +50,8 @@ export interface Kind<S extends Spec> {
   charge(cell: Cell, now: Now, entry: EntryOf<S>, token: string, ends: number): number
   /** The last receipt given out, of a log the last one that is still there; 0 where receipts name nothing. */
   latest(fields: Fields): number
+  /** The last receipt that was not given back. Only for a kind whose `latest` may have been. */
+  kept?(fields: Fields): number
   /**
    * Gives back the slot that the receipt names. A slot that is gone, or somebody else's lock, is left alone.
    * @returns false when there is no room to note the refund: then the slot stays counted

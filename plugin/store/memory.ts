@@ -129,7 +129,8 @@ export class MemoryStore implements Store {
 
   /** The last receipt that was given out for an entry and is still there; 0 when there is none, and for a lock. */
   latest({ identity, spec }: Entry): number {
-    return kindOf(spec).latest(this.cell.open(identity, spec))
+    const { kept, latest } = kindOf(spec)
+    return (kept ?? latest)(this.cell.open(identity, spec))
   }
 
   clear(entries: readonly Entry[]): void {

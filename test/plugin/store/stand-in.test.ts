@@ -251,6 +251,26 @@ t.test('a clear that is answered late clears the send before it, and not a send 
     }
 })
 
+t.test('a clear clears what was counted before it, whatever was given back since', async t => {
+  for (const kept of [log([5, 60_000]), count(5, 'day'), distinct([5, 60_000])])
+    for (const sends of [0, 1]) {
+      const { time, primary, standIn, reserve, close } = open()
+      t.teardown(close)
+      const to = (value: number) => [kept.kind === 'distinct' ? sentTo(kept, value) : entry(kept)]
+      const given = [reserve(to(1)), reserve(to(2))]
+      time.advanceMs(1_000)
+      const cleared = standIn.following(primary).clear(to(1))
+      const memory = standIn.caughtUp()
+      for (let i = 0; i < sends; i++) memory.reserve(to(3), '')
+      // As while sends wait to be carried over: a slot is held until the primary store has answered.
+      standIn.release(takenOf(to(4), named(to(4), memory.reserve(to(4), ''))), '')
+      await given[0]?.counted.refund(given[0].taken, '')
+      await cleared
+      const left = usedOf(to(5), memory.peek(to(5)))
+      t.strictSame(left, [sends === 0 ? 0 : 2], `${kept.kind}, ${sends} sends after it`)
+    }
+})
+
 t.test('a clear that fails in the primary store changes nothing', async t => {
   const { primary, standIn, reserve, used, close } = open()
   t.teardown(close)
