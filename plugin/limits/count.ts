@@ -65,9 +65,8 @@ export const count: Kind<CountSpec> = {
     if (receipt < since) return true
     if (!reach(cell, receipt, since)) return false
     if (isRefunded(cell, receipt)) return true
-    const place = receipt - cell.at(SINCE)
-    const field = BITS + Math.floor(place / WORD)
-    cell.set(field, cell.at(field) + 2 ** (place % WORD))
+    const [field, bit] = bitOf(cell, receipt)
+    cell.set(field, cell.at(field) + bit)
     cell.set(USED, cell.at(USED) - 1)
     // A count with nothing counted is dropped: requests that are all refunded must not fill the store. A new count
     // issues later receipts.
@@ -115,12 +114,17 @@ function isLive(fields: Fields, wall: number, { ttl }: CountSpec): boolean {
   return left > 0 && left <= ttl * TICKS_PER_MS + ZONES
 }
 
+/** The field that has the bit of a receipt, and the value of that bit. */
+function bitOf(fields: Fields, receipt: number): [field: number, bit: number] {
+  const place = receipt - fields.at(SINCE)
+  return [BITS + Math.floor(place / WORD), 2 ** (place % WORD)]
+}
+
 /** Whether this receipt, which was issued, has a bit that says it was refunded. */
 function isRefunded(fields: Fields, receipt: number): boolean {
-  const place = receipt - fields.at(SINCE)
-  const field = BITS + Math.floor(place / WORD)
-  if (place < 0 || field >= fields.length) return false
-  return Math.floor(fields.at(field) / 2 ** (place % WORD)) % 2 === 1
+  const [field, bit] = bitOf(fields, receipt)
+  if (field < BITS || field >= fields.length) return false
+  return Math.floor(fields.at(field) / bit) % 2 === 1
 }
 
 /**
