@@ -14,6 +14,25 @@ const purpose = 'reset-password'
 const BLOCKED = '13900139000'
 const block = (app: App) => putOnList(app, 'blocked', '+8613900139000')
 
+/** The policy with this way to resend a code, and with `max` codes a minute for one recipient. */
+function policyOf(mode: 'rotate' | 'reuse', max: number): Policy {
+  const { code, rules, ...rest } = loadPolicy()
+  const often = { limits: [{ max, window: '60s' }] }
+  return {
+    ...rest,
+    code: { ...code, resend: mode },
+    rules: rules.map(rule => (rule.name === 'recipient' ? ({ ...rule, ...often } as Rule) : rule))
+  }
+}
+
+/** Has the messages from now on wait, and then fail. @returns lets them fail */
+function failsLater(sms: ReturnType<typeof provider>): () => void {
+  let fail = () => {}
+  const failing = new Promise<void>((_, reject) => (fail = () => reject(new SendError('failed'))))
+  sms.does(() => failing)
+  return () => fail()
+}
+
 /** What an answer tells, without what differs in each answer. */
 function shapeOf({ status, body, headers }: Awaited<ReturnType<typeof ask>>) {
   const { id: _, recipient: __, instance: ___, ...told } = body
@@ -264,18 +283,9 @@ for (const [name, open] of Object.entries(places)) {
 
     for (const mode of ['rotate', 'reuse'] as const)
       await t.test(`${mode}: a code that was resent stays valid when its first message fails`, async t => {
-        const { code, rules, ...rest } = loadPolicy()
-        const twice = { limits: [{ max: 2, window: '60s' }] }
-        const policy = {
-          ...rest,
-          code: { ...code, resend: mode },
-          rules: rules.map(rule => (rule.name === 'recipient' ? ({ ...rule, ...twice } as Rule) : rule))
-        }
         const sms = provider()
-        const app = await (await open(t)).start({}, { policy, senders: { sms } })
-        let fail = () => {}
-        const failing = new Promise<void>((_, reject) => (fail = () => reject(new SendError('failed'))))
-        sms.does(() => failing)
+        const app = await (await open(t)).start({}, { policy: policyOf(mode, 2), senders: { sms } })
+        const fail = failsLater(sms)
         const { id } = (await ask(app, { purpose })).body
         await until(() => sms.messages.length === 1, 'the first message')
         sms.work()
@@ -289,23 +299,14 @@ for (const [name, open] of Object.entries(places)) {
     await t.test(
       'a code that was resent unchanged stays valid when the resend that made it fails',
       async t => {
-        const { code, rules, ...rest } = loadPolicy()
-        const often = { limits: [{ max: 3, window: '60s' }] }
-        const policyOf = (mode: 'rotate' | 'reuse') => ({
-          ...rest,
-          code: { ...code, resend: mode },
-          rules: rules.map(rule => (rule.name === 'recipient' ? ({ ...rule, ...often } as Rule) : rule))
-        })
         const sms = provider()
-        const app = await (await open(t)).start({}, { policy: policyOf('rotate'), senders: { sms } })
+        const app = await (await open(t)).start({}, { policy: policyOf('rotate', 3), senders: { sms } })
         const { id } = (await ask(app, { purpose })).body
         await app.unfinished()
-        let fail = () => {}
-        const failing = new Promise<void>((_, reject) => (fail = () => reject(new SendError('failed'))))
-        sms.does(() => failing)
+        const fail = failsLater(sms)
         t.equal((await resend(app, id)).status, 202)
         await until(() => sms.messages.length === 2, 'the resend that makes the next code')
-        app.replacePolicy(policyOf('reuse'))
+        app.replacePolicy(policyOf('reuse', 3))
         sms.work()
         t.equal((await resend(app, id)).status, 202)
         await until(() => sms.messages.length === 3, 'the resend of that code')
