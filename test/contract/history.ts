@@ -120,6 +120,7 @@ const others = fc.array(fc.record({ who: fc.nat(1), value: fc.nat(VALUES - 1) })
 export type Command =
   | { do: 'together'; asked: Asked; others: { who: number; value: number }[] }
   | { do: 'reserve' | 'peek' | 'clear' | 'unblock'; asked: Asked }
+  | { do: 'count'; asked: Asked; ticks: number }
   | { do: 'block'; asked: Asked; ms: number }
   | { do: 'refund' | 'release' | 'renew'; pick: number }
   | { do: 'replace'; pick: number; later: boolean }
@@ -156,6 +157,16 @@ export const command: fc.Arbitrary<Command> = fc.oneof(
   { weight: 40, arbitrary: of('reserve', { asked }) },
   { weight: 8, arbitrary: of('together', { asked, others }) },
   { weight: 8, arbitrary: of('peek', { asked }) },
+  {
+    weight: 6,
+    arbitrary: of('count', {
+      asked,
+      ticks: fc.oneof(
+        fc.nat(300),
+        ms.map(n => n * 100)
+      )
+    })
+  },
   { weight: 10, arbitrary: of('refund', { pick }) },
   { weight: 5, arbitrary: of('release', { pick }) },
   { weight: 4, arbitrary: of('renew', { pick }) },

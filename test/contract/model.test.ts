@@ -2,7 +2,8 @@ import fc from 'fast-check'
 import t from 'tap'
 import { MemoryStore } from '../../plugin/store/memory.js'
 import { RedisStore } from '../../plugin/store/redis.js'
-import type { Entry, Store } from '../../plugin/store/store.js'
+import { isSend } from '../../plugin/store/stand-in.js'
+import { BLOCKED, type Entry, type Store, type Taken } from '../../plugin/store/store.js'
 import { startRedis } from '../helper/redis.js'
 import { alike, type Command, command, entriesOf, everything, replace, seeded } from './history.js'
 import { Model, type ModelFacts, type Slot } from './model.js'
@@ -16,7 +17,8 @@ interface Reservation {
   token: string
   entries: readonly Entry[]
   slots: (Slot | undefined)[]
-  told: NamedFacts[]
+  /** What each store has counted. */
+  taken: Taken[][]
 }
 
 /** Runs the same history on the model and on the stores. Throws where they differ. */
@@ -26,12 +28,16 @@ class World {
   steps = 0
   admitted = 0
   refused = 0
+  carried = 0
+  /** When something was last given back or cleared. */
+  private passed = 0
 
   constructor(
     readonly stores: readonly Store[],
     readonly time: Time
   ) {
     this.model.now = time.ticks
+    this.passed = time.ticks
   }
 
   async run(step: Command): Promise<void> {
@@ -51,6 +57,7 @@ class World {
       return found && this.settle(step.do, found)
     }
     const entries = entriesOf(step.asked)
+    if (step.do === 'count') return this.count(entries, step.ticks)
     if (step.do === 'clear') {
       this.model.clear(entries)
       await Promise.all(this.stores.map(store => store.clear(entries)))
@@ -92,15 +99,38 @@ class World {
       else {
         this.admitted++
         const slots = facts.entries.map(each => each.slot)
-        this.reservations.push({ token: holder, entries, slots, told: found })
+        const taken = found.map(each => takenOf(entries, each))
+        this.reservations.push({ token: holder, entries, slots, taken })
       }
     }
     for (const entries of requests) await this.peek(entries)
   }
 
+  /** Counts what was admitted elsewhere: not before what was given back, and not while Redis blocks it. */
+  private async count(entries: readonly Entry[], ticks: number): Promise<void> {
+    const ago = Math.min(ticks, this.time.ticks - this.passed)
+    const { entries: found } = this.model.peek(entries)
+    for (const [i, entry] of entries.entries()) {
+      const { spec } = entry
+      if (!isSend(entry) || found[i]?.state === BLOCKED) continue
+      const ends = spec.kind === 'count' ? this.model.endOf(spec, ago) : 0
+      const slot = this.model.count(entry, ago)
+      const taken: Taken[][] = []
+      for (const store of this.stores) {
+        const receipt = await store.count(entry, ago, ends)
+        if ((receipt !== 0) !== (slot !== undefined)) throw new Error(`${store.name} counted: ${receipt}`)
+        taken.push([{ entry, receipt, ends }])
+      }
+      if (!slot) continue
+      this.carried++
+      this.reservations.push({ token: '', entries: [entry], slots: [slot], taken })
+    }
+    await this.peek(entries)
+  }
+
   private async settle(
     how: 'refund' | 'release' | 'renew',
-    { token, entries, slots, told }: Reservation
+    { token, entries, slots, taken }: Reservation
   ): Promise<void> {
     const ofKind = (entry: Entry) => (entry.spec.kind === 'lock') === (how !== 'refund')
     const mine = entries.filter((entry, i) => slots[i] !== undefined && ofKind(entry))
@@ -120,11 +150,8 @@ class World {
       if (slot && ofKind(entry)) this.model.refund(entry, slot, token)
     }
     for (const [i, store] of this.stores.entries()) {
-      const taken = takenOf(entries, told[i] as NamedFacts)
-      await store.refund(
-        taken.filter(({ entry }) => ofKind(entry)),
-        token
-      )
+      const given = taken[i]?.filter(({ entry }) => ofKind(entry)) ?? []
+      await store.refund(given, token)
     }
     if (how === 'refund') this.pass()
   }
@@ -138,6 +165,7 @@ class World {
         ...this.reservations.flatMap(({ slots }) => slots.map(slot => slot?.at ?? 0))
       ) + 1_000
     )
+    this.passed = this.time.ticks
   }
 
   private moveTo(ticks: number): void {
@@ -165,7 +193,7 @@ function same(store: Store, right: ModelFacts, found: NamedFacts): void {
 t.test('random histories: the model, memory and Redis agree', async t => {
   const { client, clock } = await startRedis(t, { clock: true })
   let runs = 0
-  const total = { steps: 0, admitted: 0, refused: 0 }
+  const total = { steps: 0, admitted: 0, refused: 0, carried: 0 }
   const options = seeded(t, 40)
   const histories = fc.array(command, { minLength: 1, maxLength: 300, size: 'max' })
   await fc.assert(
@@ -181,6 +209,7 @@ t.test('random histories: the model, memory and Redis agree', async t => {
         total.steps += world.steps
         total.admitted += world.admitted
         total.refused += world.refused
+        total.carried += world.carried
         await client.flushall()
       }
     }),

@@ -65,6 +65,19 @@ export class Model {
     return facts
   }
 
+  /** Counts what was admitted elsewhere, `ago` ticks ago. @returns its slot; undefined when its time is over */
+  count(entry: Entry, ago: number): Slot | undefined {
+    const { spec } = entry
+    const then = this.now - ago
+    const over = spec.kind === 'count' ? this.endOf(spec, ago) <= this.now : ago >= spec.ttl * TICKS_PER_MS
+    return over ? undefined : this.take(entry, '', then)
+  }
+
+  /** The end of the calendar period of `ago` ticks ago. */
+  endOf(spec: CountSpec, ago: number): number {
+    return period(spec, this.now - ago)[1]
+  }
+
   refund(entry: Entry, slot: Slot, token: string): void {
     if (entry.spec.kind === 'lock') return this.release(entry, token)
     const kept = this.kept(entry)
@@ -165,18 +178,15 @@ export class Model {
     })
   }
 
-  private take(entry: Entry, token: string): Slot {
+  private take(entry: Entry, token: string, now = this.now): Slot {
     const kept = this.kept(entry)
     if (entry.spec.kind === 'lock') {
-      Object.assign(kept, { lockedUntil: this.now + entry.spec.ttl * TICKS_PER_MS, holder: token })
-      return { at: this.now, value: undefined }
+      Object.assign(kept, { lockedUntil: now + entry.spec.ttl * TICKS_PER_MS, holder: token })
+      return { at: now, value: undefined }
     }
     // No two sends in a log share an instant, nor in a distinct log.
     const after = Math.max(...kept.slots.map(({ at }) => at + 1))
-    const slot = {
-      at: entry.spec.kind === 'count' ? this.now : Math.max(this.now, after),
-      value: entry.value
-    }
+    const slot = { at: entry.spec.kind === 'count' ? now : Math.max(now, after), value: entry.value }
     kept.slots.push(slot)
     return slot
   }
