@@ -8,11 +8,8 @@ export interface CompiledRule {
   /** As the rule was given. */
   options: Rule
   name: string
-  /**
-   * The number of the rule's name (and route, if inline) in this app. A rule that replaces one of the same name has the
-   * same number.
-   */
-  index: number
+  /** The name and, if the rule is inline, what stands for its route: the names of its specs begin with it. */
+  fullName: string
   counts: 'sends' | 'attempts' | 'failures'
   observed: boolean
   optional: boolean

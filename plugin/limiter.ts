@@ -108,11 +108,9 @@ export class Limiter {
   /** Gives back what a receipt names. @throws ReceiptError */
   async refund(receipt: unknown): Promise<void> {
     const rules = [...this.rules.values()]
-    // By the rule's name alone, since the rule may have other kinds of limits by now.
-    const ruleOf = (name: string) => {
-      const rule = ruleIn(name)
-      return rules.find(({ specs: [first] }) => first && ruleIn(first.name) === rule)?.index ?? -1
-    }
+    // By the beginning of its name alone, since the rule may have other kinds of limits by now.
+    const ruleOf = (spec: string) =>
+      rules.find(({ fullName }) => `${spec}:`.startsWith(`${fullName}:`))?.specs[0]?.rule ?? -1
     const taken = this.receipts.open(receipt, ruleOf)
     await this.reserver.store.refund(taken, '')
   }
@@ -147,9 +145,6 @@ export class Limiter {
     return new Decision(new DecisionBasis(subjects, facts, at, store, token, since, this, earlier, verdict))
   }
 }
-
-/** The name of the rule, and of the route if it is inline, in the name of one of its specs. */
-const ruleIn = (name: string) => name.split(':', 1)[0]
 
 /** 24 characters with 90 random bits. Node draws many UUIDs at a time, but random bytes anew for each call, in 3 µs. */
 const newToken = () => randomUUID().replaceAll('-', '').slice(8)

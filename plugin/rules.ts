@@ -49,14 +49,14 @@ export class RuleCompiler {
       throw wrongOption(`${at}.counts`, counts, 'A lock goes with "sends".')
     const keys = this.keysOf(rule, at)
     const { key, distinct } = keys
-    const index = this.rules.of(name + owner)
+    const fullName = name + owner
     const observed = mode === 'observe'
     // When memory is full, what these rules have counted is forgotten: no message goes that a `sends` or `failures`
     // rule would refuse.
-    const base = { rule: index, observed, forgettable: observed || counts === 'attempts' }
+    const base = { rule: this.rules.of(fullName), observed, forgettable: observed || counts === 'attempts' }
     const kinds = key.parts.map(({ kind }) => kind).join()
     const named = (suffix: string) => {
-      const known = `${name}${owner}${suffix}`
+      const known = fullName + suffix
       // In memory an identity does not tell of which kind of key it is, so the series does.
       const series = this.series.of(`${kinds} ${known}`)
       if (series > MOST_SERIES)
@@ -70,7 +70,7 @@ export class RuleCompiler {
     return {
       options: rule,
       name,
-      index,
+      fullName,
       counts,
       observed,
       optional,

@@ -40,7 +40,7 @@ export class Subject implements RuleEntry {
   get number(): number {
     hash.read(this.identity)
     hash.forget()
-    return ((hash.first ^ this.rule.index) >>> 0) * 2 ** 21 + (hash.second >>> 11)
+    return ((hash.first ^ this.spec.rule) >>> 0) * 2 ** 21 + (hash.second >>> 11)
   }
 }
 
