@@ -6,7 +6,6 @@ import { type CompiledKey, compileKey } from './identity/key.js'
 import type { IdentityOptions } from './identity/part.js'
 import { compileLimits, compileLock } from './limits/compile.js'
 import { wrongOption } from './mistakes.js'
-import { Numbers } from './numbers.js'
 import { List, ListItem, type Rule, RuleSchema } from './rule.js'
 import { readingOf } from './rule-reading.js'
 
@@ -132,4 +131,15 @@ function compileList(
   if (part === undefined || others.length > 0)
     throw wrongOption(at, values, 'Only a key of one part can have a list.')
   return part.list(values, at)
+}
+
+/** Gives each name a number, from 0 up, and the same name the same number again. */
+class Numbers {
+  private readonly known = new Map<string, number>()
+
+  of(name: string): number {
+    const number = this.known.get(name) ?? this.known.size
+    this.known.set(name, number)
+    return number
+  }
 }

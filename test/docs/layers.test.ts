@@ -85,7 +85,6 @@ const layers: readonly (readonly string[])[] = [
     'foreign-schema',
     'root',
     'policy',
-    'numbers',
     'calendar',
     'clock',
     'within',
@@ -257,7 +256,6 @@ const only: Record<string, readonly string[]> = {
     'identity/part',
     'limits/compile',
     'mistakes',
-    'numbers',
     'rule',
     'rule-reading'
   ]
