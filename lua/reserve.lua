@@ -148,10 +148,10 @@ for d = 0, decisions - 1 do
           if to == own then mine, place = paired, j else others[#others + 1] = paired end
         end
       end
-      local places = #others + 1
+      local most = #others + 1
       for j = at + 4, next - 1, 2 do
         local max, window = specs[j], specs[j + 1]
-        places = math.max(places, max)
+        most = math.max(most, max)
         -- One of the `max` newest values may come again.
         local again = max > #others or (max > 0 and others[max] <= mine)
         if not again and (max == 0 or others[max] > now - window) then passes = false end
@@ -168,7 +168,7 @@ for d = 0, decisions - 1 do
         else
           new = new .. sub(value, 1, live * 12)
         end
-        local share = math.floor(SHARED / places)
+        local share = math.floor(SHARED / most)
         if #new + #before + behind > (#others + 1) * share * SPARE * 12 then
           local earlier, times, kept = before .. sub(value, #value - behind + 1), {}, {}
           for j = 1, #earlier, 12 do
