@@ -1,6 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { Awaitable } from './awaitable.js'
 import { conform } from './conform.js'
+import { isInstance } from './mistakes.js'
 import { Fn, Name, object } from './schemas.js'
 
 /** The answer of a filter. No answer at all means that the request passes. */
@@ -38,8 +39,6 @@ const FilterInstance = { ...FilterSchema, open: true }
 
 /** @throws OptionError with the path of the mistake */
 export function checkFilter(filter: unknown, at: string): Filter {
-  const plain =
-    typeof filter !== 'object' || filter === null || Object.getPrototypeOf(filter) === Object.prototype
-  conform(plain ? FilterSchema : FilterInstance, filter, at)
+  conform(isInstance(filter) ? FilterInstance : FilterSchema, filter, at)
   return filter
 }

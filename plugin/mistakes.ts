@@ -49,8 +49,8 @@ function show(value: unknown): string {
   }
 }
 
-/** Whether a value is an instance of a class, as is a client that stands in a wrong place. */
-function isInstance(value: unknown): boolean {
+/** Whether a value is an instance of a class, as a client is. */
+export function isInstance(value: unknown): boolean {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
   const prototype = Object.getPrototypeOf(value)
   return prototype !== null && prototype !== Object.prototype
