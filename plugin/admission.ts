@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import type { Awaitable } from './awaitable.js'
+import type { CompiledRule } from './compiled-rule.js'
 import type { Decision } from './decision.js'
 import { LimitError } from './errors.js'
 import { hasListeners, publish } from './events.js'
@@ -42,7 +43,11 @@ export class Admission {
   /**
    * Decides by these rules. A request whose connection, and with it the address, is gone is an error: KeyMissingError.
    */
-  decide(rules: Plan['sends'], request: FastifyRequest, earlier?: Decision | null): Awaitable<Decision> {
+  decide(
+    rules: readonly CompiledRule[],
+    request: FastifyRequest,
+    earlier?: Decision | null
+  ): Awaitable<Decision> {
     refuseHungUp(request)
     return this.shared.limiter.decide(rules, request, earlier)
   }

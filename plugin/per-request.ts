@@ -1,11 +1,11 @@
 import { isTimeZone } from './calendar.js'
 import type { CompiledRule } from './compiled-rule.js'
 import type { Source } from './identity/path.js'
+import type { OfRequest } from './key.js'
 import { wrongOption, wrongReturn } from './mistakes.js'
-import type { AllowFunction, MaxFunction, PrivateFunction, TimeZoneFunction } from './rule.js'
 import type { Spec } from './store/store.js'
 
-type Request = Parameters<MaxFunction & TimeZoneFunction & AllowFunction & PrivateFunction>[0]
+type Request = Parameters<OfRequest<unknown>>[0]
 
 /**
  * Whether the rule's `allow` function lets this request pass; without a request it lets nobody.
