@@ -39,7 +39,7 @@ export class DecisionBasis {
    * @param token the holder's name on its locks
    * @param since when locks were asked for
    * @param earlier the decision of the request's first stage
-   * @param said the verdict, where it does not follow from the facts
+   * @param verdict where it does not follow from the facts
    */
   constructor(
     readonly subjects: readonly Subject[],
