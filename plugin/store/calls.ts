@@ -1,13 +1,7 @@
 import { answersOf } from './answer.js'
 import { Batch } from './batch.js'
-import {
-  type Argument,
-  type IoredisExtras,
-  isReply,
-  notQueued,
-  type RedisClient,
-  withoutCommand
-} from './client.js'
+import type { Argument, IoredisExtras, RedisClient } from './client.js'
+import { isReply, notQueued, withoutCommand } from './redis-errors.js'
 import type { Script } from './scripts.js'
 
 class Call {

@@ -1,9 +1,9 @@
 import { within } from '../within.js'
 import { Backlog } from './backlog.js'
 import { Carried } from './carried.js'
-import { isReply, isUnsent } from './client.js'
 import { unavailable } from './in-time.js'
 import type { Outage } from './outage.js'
+import { isReply, isUnsent } from './redis-errors.js'
 import type { Entry, Settling, Store, Taken } from './store.js'
 import { WatchedSettling } from './watched.js'
 

@@ -1,7 +1,7 @@
 import type { Awaitable } from '../awaitable.js'
 import { SecretMismatchError } from '../errors.js'
 import { within } from '../within.js'
-import { withoutCommand } from './client.js'
+import { withoutCommand } from './redis-errors.js'
 import type { RedisServer } from './server.js'
 
 interface Log {

@@ -1,13 +1,9 @@
-import { isReply } from './client.js'
+import { isTransient } from './redis-errors.js'
 
 /** How often it is checked during the first `timeout`, at equal intervals, whether to call again. */
 const CHECKS = 10
 /** How often after that, once per `timeout`: a client may take several to notice a silent connection and replace it. */
 const LATER_CHECKS = 14
-
-/** Error replies that may pass: once the client has the right server, or the server is ready, has room or can save. */
-const TRANSIENT =
-  /\b(?:READONLY|MASTERDOWN|NOREPLICAS|LOADING|BUSY|CLUSTERDOWN|MOVED|OOM|MISCONF)\b|cluster is down and readonly/
 
 /** The caller of `retry`. */
 export interface Caller {
@@ -63,9 +59,4 @@ export function retry(
     wait()
     attempt()
   })
-}
-
-/** Whether the call may succeed when it is made again. */
-function isTransient(error: unknown): boolean {
-  return !isReply(error) || TRANSIENT.test(error.message)
 }

@@ -1,6 +1,7 @@
 import { SecretMismatchError } from '../errors.js'
-import { type IoredisExtras, isSharded, type NodeEvents, notQueued, type RedisClient } from './client.js'
+import { type IoredisExtras, isSharded, type NodeEvents, type RedisClient } from './client.js'
 import { anyMixture } from './mixtures.js'
+import { notQueued } from './redis-errors.js'
 import { scripts } from './scripts.js'
 
 const FINGERPRINT_SECONDS = 30 * 86_400
