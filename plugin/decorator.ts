@@ -155,7 +155,7 @@ export function decorator(
       if (listedOf !== rules || listedCount !== rules.size) {
         listedOf = rules
         listedCount = rules.size
-        listed = Object.freeze(Object.fromEntries([...rules].map(([name, { options }]) => [name, options])))
+        listed = Object.freeze(Object.fromEntries([...rules].map(([name, rule]) => [name, rule.options])))
       }
       return listed
     }

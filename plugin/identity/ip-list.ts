@@ -11,7 +11,7 @@ import { groupsOf, IPV4_BITS, isIpv4, isTranslated, lastOf, network, parseIp } f
  */
 export function compileIpList(entries: readonly string[]): (address: string) => boolean {
   if (!Array.isArray(entries)) throw new TypeError("compileIpList takes a list, such as ['192.0.2.0/24']")
-  const ranges = entries.map(range)
+  const ranges = entries.map(rangeOf)
   const inIpv4 = covering(ranges.filter(({ ipv4 }) => ipv4))
   const inIpv6 = covering(ranges.filter(({ ipv4 }) => !ipv4))
   return text => {
@@ -51,7 +51,7 @@ function covering(ranges: readonly Range[]): (address: string) => boolean {
   }
 }
 
-function range(entry: string): Range {
+function rangeOf(entry: string): Range {
   const [, text = '', bits] = /^([0-9a-f:.]+)(?:\/(0|[1-9][0-9]{0,2}))?$/i.exec(entry) ?? []
   const base = groupsOf(text)
   if (base === undefined) {

@@ -61,8 +61,8 @@ const TYPES = [
 const NEVER = '(?!)'
 
 const plans = new Metadata(metadata) as unknown as Plans
-const compiled = new Map<string, NumberingPlan | null>()
-const countries = new Map<string, Country>()
+const knownPlans = new Map<string, NumberingPlan | null>()
+const knownCountries = new Map<string, Country>()
 
 /**
  * The country of national digits, found as the library does: the first one whose leading digits they begin with or, if
@@ -84,10 +84,10 @@ export function planOfNumber(digits: string): NumberingPlan | null | undefined {
 
 /** @returns null for a calling code that is no country's, such as +800 */
 export function planOf(countryOrCallingCode: string): NumberingPlan | null {
-  const known = compiled.get(countryOrCallingCode)
+  const known = knownPlans.get(countryOrCallingCode)
   if (known !== undefined) return known
   const plan = compile(countryOrCallingCode)
-  compiled.set(countryOrCallingCode, plan)
+  knownPlans.set(countryOrCallingCode, plan)
   return plan
 }
 
@@ -113,7 +113,7 @@ function compile(countryOrCallingCode: string): NumberingPlan | null {
 }
 
 function countryFor(code: string): Country {
-  const known = countries.get(code)
+  const known = knownCountries.get(code)
   if (known !== undefined) return known
   plans.selectNumberingPlan(code)
   const plan = plans.numberingPlan
@@ -123,7 +123,7 @@ function countryFor(code: string): Country {
     leading: leading ? new RegExp(`^(?:${leading})`) : undefined,
     numbers: new RegExp(`^${numbersOf(plan)}$`)
   }
-  countries.set(code, country)
+  knownCountries.set(code, country)
   return country
 }
 
