@@ -60,14 +60,7 @@ export function openStore(fastify: FastifyInstance, options: SendLimitOptions, t
   const cache = refusalCache(options)
   const secret = options.secret ?? randomBytes(32).toString('base64url')
   const identity = { secret, digest, region, ipv4Prefix, ipv6Prefix, local: store === 'memory' }
-  if (store === 'memory')
-    return {
-      reserver: alone(new MemoryStore(options)),
-      receipts: ofMemory(),
-      identity,
-      begin() {},
-      verify() {}
-    }
+  if (store === 'memory') return { identity, ...openMemory(options) }
   if (options.secret === undefined) {
     throw wrongOption(
       'options.secret',
@@ -75,6 +68,30 @@ export function openStore(fastify: FastifyInstance, options: SendLimitOptions, t
       'Redis needs a secret, the same in all processes: 16 characters or more, from the environment.'
     )
   }
+  return { identity, ...openRedis(fastify, options, secret, timeout, cache) }
+}
+
+function openMemory(options: SendLimitOptions): Omit<Opened, 'identity'> {
+  return {
+    reserver: alone(new MemoryStore(options)),
+    // Its own app alone can open these receipts, whoever else has the secret.
+    receipts: new Receipts({
+      secret: randomBytes(32).toString('base64url'),
+      scope: 'memory',
+      foreign: 'was made by another app, or before a restart: what memory counts is given back there alone'
+    }),
+    begin() {},
+    verify() {}
+  }
+}
+
+function openRedis(
+  fastify: FastifyInstance,
+  options: SendLimitOptions,
+  secret: string,
+  timeout: number,
+  cache: RefusalCache | undefined
+): Omit<Opened, 'identity'> {
   const client = clientOf(fastify, options)
   handleErrors(client)
   const prefix = options.prefix ?? 'sl:'
@@ -129,19 +146,9 @@ export function openStore(fastify: FastifyInstance, options: SendLimitOptions, t
       scope: `redis ${fullPrefix(client, prefix)}`,
       foreign: 'was made under another secret or prefix, or by an app without Redis'
     }),
-    identity,
     begin: () => examination.begin(),
     verify: () => examination.verify()
   }
-}
-
-/** Receipts of the memory store: its own app alone can open them, whoever else has the secret. */
-function ofMemory(): Receipts {
-  return new Receipts({
-    secret: randomBytes(32).toString('base64url'),
-    scope: 'memory',
-    foreign: 'was made by another app, or before a restart: what memory counts is given back there alone'
-  })
 }
 
 function refusalCache({ refusalCache: given, clock }: SendLimitOptions): RefusalCache | undefined {
