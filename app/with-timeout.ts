@@ -13,9 +13,10 @@ const TRIES = MAX_UNANSWERED_PINGS / 2 + 3
  * before the time-out. The second half of the time starts only when the first timer fires: a busy process may have sent
  * the command no sooner than that.
  * @param unavailable makes the error to throw, to which the cause is added
- * @param takeBack undoes the command, in case it was carried out. Called at once when the command fails or is not
- * answered in time, and again until it succeeds, `TRIES` times at most. Called once more if an answer comes late, since
- * a cluster may have carried out the command meanwhile
+ * @param takeBack undoes the command, in case it was carried out; or the same command again, if it may be carried out
+ * twice. Called at once when the command fails or is not answered in time, and again until it succeeds, `TRIES` times at
+ * most, each with the same time limit. Called once more if an answer comes late, since a cluster may have carried out
+ * the command meanwhile
  */
 export async function withTimeout<T>(
   command: Promise<T>,
@@ -34,18 +35,13 @@ export async function withTimeout<T>(
     return await Promise.race([command, late])
   } catch (cause) {
     if (takeBack !== undefined) {
-      void untilDone(takeBack, ms)
+      void untilDone(() => withTimeout(takeBack(), ms, unavailable), ms)
       command.then(takeBack).catch(() => {})
     }
     throw Object.assign(unavailable(), { cause })
   } finally {
     clearTimeout(timer)
   }
-}
-
-/** Like `withTimeout`, for a command that may be carried out twice: it is repeated in the way that `takeBack` is. */
-export function withRetries<T>(ask: () => Promise<T>, ms: number, unavailable: () => Error): Promise<T> {
-  return withTimeout(ask(), ms, unavailable, () => withTimeout(ask(), ms, unavailable))
 }
 
 /** Calls `ask` until it succeeds, `TRIES` times at most, with a pause of `ms` milliseconds after each failure. */

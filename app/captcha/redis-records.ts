@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { Redis } from 'ioredis'
 import { problem } from '../problem.js'
 import { type Argument, type Scripts, scriptsOf } from '../scripts.js'
-import { withRetries, withTimeout } from '../with-timeout.js'
+import { withTimeout } from '../with-timeout.js'
 import { type Checked, type Ended, type Kept, RETENTION_MS, type Records, type Terms } from './records.js'
 
 const SCRIPTS = ['put', 'get', 'check', 'uncheck', 'restore', 'reuse', 'cancel', 'sender', 'drop'] as const
@@ -36,7 +36,7 @@ export class RedisRecords implements Records {
     const reply = await this.answered(
       this.ask('check', key, generation, token),
       // The try may have used the code up, and nobody was told that it was right.
-      () => this.run('uncheck', key, token)
+      () => this.ask('uncheck', key, token)
     )
     const [verified, triesLeft, tried] = reply as [number, number, number]
     return { verified: verified === 1, triesLeft, tried: tried === 1 }
@@ -46,7 +46,7 @@ export class RedisRecords implements Records {
     const reply = await this.answered(
       this.ask('put', key, '', lifeMs, tries, RETENTION_MS, token),
       // The next code may have been made, and nobody will get it.
-      () => this.run('restore', key, token)
+      () => this.ask('restore', key, token)
     )
     return keptOf(reply)
   }
@@ -78,7 +78,8 @@ export class RedisRecords implements Records {
 
   /** Runs a script that may run twice. When it fails it is repeated, though nobody waits for that. */
   private repeated(script: Name, key: string, ...args: Argument[]): Promise<unknown> {
-    return withRetries(() => this.ask(script, key, ...args), this.timeoutMs, unavailable)
+    const ask = () => this.ask(script, key, ...args)
+    return this.answered(ask(), ask)
   }
 
   private ask(script: Name, key: string, ...args: Argument[]): Promise<unknown> {

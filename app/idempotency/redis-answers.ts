@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
 import { problem } from '../problem.js'
 import { type Scripts, scriptsOf } from '../scripts.js'
-import { withRetries, withTimeout } from '../with-timeout.js'
+import { withTimeout } from '../with-timeout.js'
 import type { Answers, Begun, Bounds, Slot } from './answers.js'
 
 // The braces keep both keys of a scope on one node of a cluster.
@@ -27,7 +27,7 @@ export class RedisAnswers implements Answers {
     const { perScope, keepMs } = this.bounds
     const begun = this.scripts.begin(keysOf(slot), slot.key, body, token, leaseMs, perScope, keepMs)
     // The slot may have been taken, and nobody will finish it.
-    const takeBack = () => this.answered(this.askToFree(slot, token))
+    const takeBack = () => this.askToFree(slot, token)
     const [is, answer] = (await this.answered(begun, takeBack)) as [Begun['is'], string]
     return is === 'finished' ? { is, answer } : { is }
   }
@@ -35,17 +35,19 @@ export class RedisAnswers implements Answers {
   async finish(slot: Slot, token: string, answer: string): Promise<boolean> {
     const { keepMs } = this.bounds
     const ask = () => this.scripts.finish(keysOf(slot), slot.key, token, answer, keepMs)
-    return (await withRetries(ask, this.timeoutMs, unavailable)) === 1
+    return (await this.answered(ask(), ask)) === 1
   }
 
   async free(slot: Slot, token: string): Promise<void> {
-    await withRetries(() => this.askToFree(slot, token), this.timeoutMs, unavailable)
+    const ask = () => this.askToFree(slot, token)
+    await this.answered(ask(), ask)
   }
 
   private askToFree(slot: Slot, token: string): Promise<unknown> {
     return this.scripts.free(keysOf(slot), slot.key, token)
   }
 
+  /** @param takeBack undoes the command, or repeats it if it may run twice; see `withTimeout` */
   private answered<T>(command: Promise<T>, takeBack?: () => Promise<unknown>): Promise<T> {
     return withTimeout(command, this.timeoutMs, unavailable, takeBack)
   }
