@@ -134,10 +134,9 @@ export function captchasOf({ records, secret, policy }: Options): Captchas {
       }
       const terms = termsOf(own)
       const token = randomUUID()
-      const former = await records.rotate(keyOf(id), terms, token)
-      if (former === null) return null
+      const generation = await records.rotate(keyOf(id), terms, token)
+      if (generation === null) return null
       const undo = () => records.restore(keyOf(id), token)
-      const generation = former.made + 1
       return { id, generation, code: code(captcha, generation), lifeMs: terms.lifeMs, undo }
     },
 

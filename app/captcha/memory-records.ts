@@ -51,7 +51,7 @@ export class MemoryRecords implements Records {
     return { verified: false, triesLeft: held.triesLeft, tried: true }
   }
 
-  async rotate(key: string, terms: Terms, token: string): Promise<Kept | null> {
+  async rotate(key: string, terms: Terms, token: string): Promise<number | null> {
     const held = this.renewable(key)
     if (held === undefined) return null
     const { sealed, generation, triesLeft, expiresAt, ended, sender } = held
@@ -60,7 +60,7 @@ export class MemoryRecords implements Records {
     // Rules such as `in-flight` let fewer be under way at once, so none that may be taken back is dropped.
     const resends = [...held.resends, { token, generation: next, former }].slice(-9)
     this.held.set(key, { sealed, generation: next, made: next, resends, ...this.begin(terms) })
-    return this.kept(held)
+    return next
   }
 
   async restore(key: string, token: string): Promise<void> {

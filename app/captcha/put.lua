@@ -10,15 +10,12 @@
   ARGV[4]   how long the record is kept, in milliseconds
   ARGV[5]   token of this resend alone
 
-  Returns the record as it was before: now, sealed, generation, made, left, ends, ended, sender; now alone for a new
-  record; nil when there is no record to make the next generation of, or its code was verified or cancelled.
+  Returns the generation; nil when there is no record to make the next one of, or its code was verified or cancelled.
 ]]
-local ms = now()
-local sealed, generation, before = ARGV[1], 1, { ms }
+local sealed, generation = ARGV[1], 1
 if sealed == '' then
   local held = redis.call('HMGET', KEYS[1], 'sealed', 'generation', 'made', 'left', 'ends', 'ended', 'sender', 'resends')
   if not held[1] or held[6] == 'verified' or held[6] == 'cancelled' then return end
-  for i = 1, 7 do before[i + 1] = held[i] end
   sealed, generation = held[1], held[3] + 1
   local resends = cjson.decode(held[8] or '[]')
   resends[#resends + 1] = { ARGV[5], generation, { held[2], held[4], held[5], held[6], held[7] } }
@@ -27,6 +24,6 @@ if sealed == '' then
   redis.call('HSET', KEYS[1], 'resends', cjson.encode(resends))
 end
 redis.call('HSET', KEYS[1], 'sealed', sealed, 'generation', generation, 'made', generation, 'left', ARGV[3],
-  'ends', string.format('%.0f', ms + ARGV[2]), 'ended', '', 'sender', '')
+  'ends', string.format('%.0f', now() + ARGV[2]), 'ended', '', 'sender', '')
 redis.call('PEXPIRE', KEYS[1], ARGV[4])
-return before
+return generation

@@ -55,9 +55,9 @@ export interface Records {
    * Makes the next generation the valid one, with the given terms. A resend that the store does not answer in time is
    * taken back, provided that the store can be reached.
    * @param token unique to this resend
-   * @returns the record as it was before, or null when there is none or its code was verified or cancelled
+   * @returns the generation made, or null when there is no record or its code was verified or cancelled
    */
-  rotate(key: string, terms: Terms, token: string): Promise<Kept | null>
+  rotate(key: string, terms: Terms, token: string): Promise<number | null>
   /**
    * Takes a resend back: the generation before it is valid again, as it was, unless the generation that the resend made
    * has ended or was given out again. Several resends may be taken back, in any order. Repeated when the store does not

@@ -42,13 +42,13 @@ export class RedisRecords implements Records {
     return { verified: verified === 1, triesLeft, tried: tried === 1 }
   }
 
-  async rotate(key: string, { lifeMs, tries }: Terms, token: string): Promise<Kept | null> {
-    const reply = await this.answered(
+  async rotate(key: string, { lifeMs, tries }: Terms, token: string): Promise<number | null> {
+    const generation = await this.answered(
       this.ask('put', key, '', lifeMs, tries, RETENTION_MS, token),
       // The next code may have been made, and nobody will get it.
       () => this.ask('restore', key, token)
     )
-    return keptOf(reply)
+    return generation as number | null
   }
 
   async restore(key: string, token: string): Promise<void> {
