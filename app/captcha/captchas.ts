@@ -1,18 +1,14 @@
 import { hkdfSync, randomBytes, randomUUID } from 'node:crypto'
 import { keyedHash, sameText } from '../keyed-hash.js'
 import type { Policy } from '../policy.js'
+import type { Recipient } from '../recipient.js'
 import { seal, unseal } from '../seal.js'
-import type { Channel } from '../senders/sender.js'
 import { canonical, type Values } from '../templates/params.js'
 import { codeOf, codePolicy } from './code.js'
 import type { Checked, Kept, Records, Terms } from './records.js'
 
 /** What a code is requested with: recipient, purpose and circumstances. */
-export interface Asked {
-  channel: Channel
-  to: string
-  identity: string
-  masked: string
+export interface Asked extends Recipient {
   purpose: string
   /** The language of the code's messages, such as `en`. */
   locale: string
