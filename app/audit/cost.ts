@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox'
 import { strict } from '../schemas/common.js'
+import type { Channel } from '../senders/sender.js'
 
 const Price = Type.Number({ minimum: 0, description: 'a price in the currency' })
 
@@ -26,7 +27,7 @@ export type Prices = Static<typeof PricesSchema>
  * @returns undefined when no price is given
  */
 export function costOf(
-  channel: 'sms' | 'mail',
+  channel: Channel,
   to: string,
   segments: number,
   prices: Prices | undefined
