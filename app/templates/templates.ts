@@ -3,23 +3,16 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { ConfigError, check, parseJson } from '../check.js'
 import { problem } from '../problem.js'
-import { CHANNELS, type Channel } from '../senders/sender.js'
+import { CHANNELS, type Channel, type Message } from '../senders/sender.js'
 import { isOfCodes, mistakesOfCodes } from './codes.js'
 import { mistakesOf } from './mistakes.js'
-import { type Given, readParams, type Values } from './params.js'
+import { type Given, readParams } from './params.js'
 import { type Template, type TemplateFiles, TemplatesSchemas, type Words } from './schema.js'
 import { MAX_SEGMENTS, segmentsWithin } from './segments.js'
-import { type Filled, fillWords } from './words.js'
+import { fillWords } from './words.js'
 
-/** A template with its parameters filled in. */
-interface Rendered extends Filled {
-  template: string
-  locale: string
-  /** The values as they stand in the text: `17` and `"17"` are the same. */
-  params: Values
-  /** How many SMS the text takes (GSM 03.38 or UCS-2, 3GPP TS 23.040); each costs. */
-  segments?: number
-}
+/** A template with its parameters filled in: a message without its recipient. */
+type Rendered = Omit<Message, 'channel' | 'to'>
 
 export interface Templates {
   /** The names of parameters of each SMS template in each language, such as `captcha.en`. */

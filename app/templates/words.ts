@@ -1,12 +1,9 @@
 import { fill } from '../locales/fill.js'
+import type { Message } from '../senders/sender.js'
 import type { Values } from './params.js'
 import type { Words } from './schema.js'
 
-export interface Filled {
-  subject?: string
-  text: string
-  html?: string
-}
+type Filled = Pick<Message, 'subject' | 'text' | 'html'>
 
 /** Puts values into the words of a template; in HTML they are text, never markup. */
 export function fillWords(words: Words, values: Values, locale: string): Filled {
