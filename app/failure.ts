@@ -13,8 +13,8 @@ export function documentOf(error: Failure): ProblemDocument {
   if (error.validation) return invalid(error.validation)
   const { statusCode = 500, code = '', message } = error
   // The errors of Fastify and the plugin that are meant for clients.
-  const known = (en.problems as Record<string, { detail: string } | undefined>)[code]
-  if (known !== undefined) return problemDocument(statusCode, code, known.detail, keyOf(code, message))
+  const known = (en.problems as Record<string, string | undefined>)[code]
+  if (known !== undefined) return problemDocument(statusCode, code, known, keyOf(code, message))
   if (statusCode >= 400 && statusCode < 500) {
     return problemDocument(statusCode, 'REFUSED', 'The request was refused.')
   }

@@ -1,25 +1,21 @@
 /** English. The app's own problems have their words where they are thrown; these are for Fastify's and the plugin's. */
 export const en = {
   problems: {
-    FST_ERR_BAD_URL: { detail: 'The address cannot be read: a % in it is followed by no valid code.' },
-    FST_ERR_MAX_PARAM_LENGTH: { detail: 'A part of the address is too long.' },
-    FST_ERR_CTP_BODY_TOO_LARGE: { detail: 'The body is too large. Send at most 16 KiB.' },
-    FST_ERR_CTP_INVALID_MEDIA_TYPE: { detail: 'Send the body as JSON, with content-type: application/json.' },
-    FST_ERR_CTP_INVALID_CONTENT_LENGTH: { detail: 'The body is not as long as content-length says.' },
-    FST_ERR_CTP_EMPTY_JSON_BODY: { detail: 'The body is empty. Send JSON, or leave out content-type.' },
-    FST_ERR_CTP_INVALID_JSON_BODY: { detail: 'The body is not valid JSON.' },
-    FST_ERR_HANDLER_TIMEOUT: {
-      detail: 'This took too long and was given up. If a message was to be sent, it may still arrive.'
-    },
-    FST_SEND_LIMIT_KEY_MISSING: { detail: '{key} is missing, or is not a single value.' },
-    FST_SEND_LIMIT_KEY_INVALID: { detail: '{key} is not what the limits need.' },
-    FST_SEND_LIMIT_STORE_UNAVAILABLE: {
-      detail: 'The limits cannot be checked now, so nothing is sent. Try again later.'
-    },
-    FST_SEND_LIMIT_STORE_FULL: {
-      detail: 'The service is too busy to count one more message. Try again later.'
-    },
-    FST_SEND_LIMIT_TIMEOUT: { detail: 'Checking the limits took too long. Try again later.' }
+    FST_ERR_BAD_URL: 'The address cannot be read: a % in it is followed by no valid code.',
+    FST_ERR_MAX_PARAM_LENGTH: 'A part of the address is too long.',
+    FST_ERR_CTP_BODY_TOO_LARGE: 'The body is too large. Send at most 16 KiB.',
+    FST_ERR_CTP_INVALID_MEDIA_TYPE: 'Send the body as JSON, with content-type: application/json.',
+    FST_ERR_CTP_INVALID_CONTENT_LENGTH: 'The body is not as long as content-length says.',
+    FST_ERR_CTP_EMPTY_JSON_BODY: 'The body is empty. Send JSON, or leave out content-type.',
+    FST_ERR_CTP_INVALID_JSON_BODY: 'The body is not valid JSON.',
+    FST_ERR_HANDLER_TIMEOUT:
+      'This took too long and was given up. If a message was to be sent, it may still arrive.',
+    FST_SEND_LIMIT_KEY_MISSING: '{key} is missing, or is not a single value.',
+    FST_SEND_LIMIT_KEY_INVALID: '{key} is not what the limits need.',
+    FST_SEND_LIMIT_STORE_UNAVAILABLE:
+      'The limits cannot be checked now, so nothing is sent. Try again later.',
+    FST_SEND_LIMIT_STORE_FULL: 'The service is too busy to count one more message. Try again later.',
+    FST_SEND_LIMIT_TIMEOUT: 'Checking the limits took too long. Try again later.'
   },
   flaws: {
     REQUIRED: 'is missing',

@@ -5,10 +5,10 @@ import { zh } from './zh.js'
 export interface Texts {
   /** Between the values of a list. */
   comma: string
-  /** By status. */
-  titles: Readonly<Record<number, string | undefined>>
+  /** By status, and by code of a problem with a title of its own. */
+  titles: Readonly<Record<number | string, string | undefined>>
   /** By code of a problem. */
-  problems: Readonly<Record<string, { title?: string; detail: string } | undefined>>
+  problems: Readonly<Record<string, string | undefined>>
   /** By code of a flaw: one entry of `errors`. */
   flaws: Readonly<Record<string, string | undefined>>
 }

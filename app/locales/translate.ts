@@ -9,9 +9,9 @@ export function translate(document: ProblemDocument, locale: Locale): ProblemDoc
   if (locale === 'en') return document
   const { comma, titles, problems, flaws } = texts[locale]
   const { title, status, detail, code = '', errors } = document
-  const own = problems[code]
-  const translated: ProblemDocument = { ...document, title: own?.title ?? titles[status] ?? title }
-  if (own !== undefined && detail !== undefined) translated.detail = fill(own.detail, document, comma)
+  const translated: ProblemDocument = { ...document, title: titles[code] ?? titles[status] ?? title }
+  const text = problems[code]
+  if (text !== undefined && detail !== undefined) translated.detail = fill(text, document, comma)
   if (Array.isArray(errors)) {
     translated.errors = errors.map((flaw: Flaw) => {
       const text = flaws[flaw.code]

@@ -21,7 +21,7 @@ const names = (text = '') => [...text.matchAll(/\{([\w-]+)\}/g)].map(([, name]) 
 const { thrown, unclear } = thrownProblems()
 /** The refusals of the plugin, which brings their texts. */
 const REFUSALS = ['FST_SEND_LIMIT_EXCEEDED', 'FST_SEND_LIMIT_IN_FLIGHT', 'FST_SEND_LIMIT_BLOCKED']
-const foreign = Object.entries(en.problems).map(([code, { detail }]) => ({ code, detail, status: undefined }))
+const foreign = Object.entries(en.problems).map(([code, detail]) => ({ code, detail, status: undefined }))
 const known = [...thrown, ...foreign]
 
 t.test('every problem that is thrown has its code and text where the sources throw it', async t => {
@@ -41,9 +41,9 @@ t.test('one code has one status and one text', async t => {
 })
 
 t.test('every problem has a Chinese text with the same placeholders', async t => {
-  for (const { code, detail } of known) t.same(names(zh.problems[code]?.detail), names(detail), code)
-  for (const code of REFUSALS) t.same(names(zh.problems[code]?.detail), ['violated-policies'], code)
-  for (const [code, text] of Object.entries(zh.problems)) t.match(text?.detail, /\p{Script=Han}/u, code)
+  for (const { code, detail } of known) t.same(names(zh.problems[code]), names(detail), code)
+  for (const code of REFUSALS) t.same(names(zh.problems[code]), ['violated-policies'], code)
+  for (const [code, text] of Object.entries(zh.problems)) t.match(text, /\p{Script=Han}/u, code)
   const codes = [...known.map(({ code }) => code), ...REFUSALS]
   t.same(Object.keys(zh.problems).sort(), [...new Set(codes)].sort(), 'there is no text for another code')
 })
