@@ -12,9 +12,9 @@ export type Scripts<Name extends string> = Record<
 type Commands = Record<string, (...args: Argument[]) => Promise<unknown>>
 
 /**
- * The scripts of a folder of `app/`, each as a function of its keys and arguments. `now.lua` and the folder's
- * `prelude.lua` are prepended to each. A call is one round trip. Calls of one step of the event loop leave in one
- * write, except on a cluster, whose client has no stream.
+ * The scripts of a folder of `app/`, each as a function of its keys and arguments. `app/prelude.lua` and the
+ * folder's `prelude.lua` are prepended to each. A call is one round trip. Calls of one step of the event loop leave in
+ * one write, except on a cluster, whose client has no stream.
  */
 export function scriptsOf<Name extends string>(
   client: Redis,
@@ -22,7 +22,7 @@ export function scriptsOf<Name extends string>(
   names: readonly Name[]
 ): Scripts<Name> {
   const text = (path: string) => readFileSync(new URL(`${path}.lua`, import.meta.url), 'utf8')
-  const before = text('now') + text(`${folder}/prelude`)
+  const before = text('prelude') + text(`${folder}/prelude`)
   const commands = client as unknown as Commands
   const scripts = {} as Scripts<Name>
   for (const name of names) {

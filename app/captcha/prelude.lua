@@ -1,12 +1,7 @@
--- Prepended to each script of this folder, after now.lua.
+-- Prepended to each script of this folder, after app/prelude.lua.
 
 -- Reads a record: now, sealed, generation, made, left, ends, ended, sender; nil when there is none.
 local function read(key)
   local held = redis.call('HMGET', key, 'sealed', 'generation', 'made', 'left', 'ends', 'ended', 'sender')
   if held[1] then return { now(), unpack(held) } end
-end
-
--- A full Redis refuses commands that add data, unless the script has written before. This write changes nothing.
-local function begin_writing(key)
-  redis.call('HDEL', key, '')
 end

@@ -14,8 +14,8 @@ local ms = now()
 local value = running(KEYS[1], ARGV[1], ARGV[2])
 if not value then return 0 end
 if tonumber(redis.call('ZSCORE', KEYS[2], ARGV[1]) or 0) <= ms then return 0 end
--- First, since a full Redis refuses commands that add data, unless the script has written before.
-for _, name in ipairs(KEYS) do redis.call('PEXPIRE', name, ARGV[4]) end
+begin_writing(KEYS[1])
 redis.call('HSET', KEYS[1], ARGV[1], 'F' .. string.sub(value, 2, 23) .. ARGV[3])
 redis.call('ZADD', KEYS[2], ms + ARGV[4], ARGV[1])
+for _, name in ipairs(KEYS) do redis.call('PEXPIRE', name, ARGV[4]) end
 return 1

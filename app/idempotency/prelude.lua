@@ -1,4 +1,4 @@
--- Prepended to each script of this folder, after now.lua.
+-- Prepended to each script of this folder, after app/prelude.lua.
 
 -- The value of a slot (layout: begin.lua) that is running for the holder of this token; else nil.
 local function running(slots, key, token)

@@ -1,5 +1,5 @@
 --[[
-  Prepended to each script of this folder, after now.lua.
+  Prepended to each script of this folder, after app/prelude.lua.
 
   KEYS[1]   entries, a hash: the text of each entry by id (format: put.lua)
   KEYS[2]   ends, a sorted set: ids by when their entries end, if they do
@@ -14,10 +14,9 @@
 local fingerprint = redis.call('GET', KEYS[5])
 if not fingerprint and redis.call('HLEN', KEYS[1]) == 0 then
   fingerprint = ARGV[1]
-  -- A full Redis refuses commands that add data, unless the script has written before. So put.lua can add an entry, and
-  -- this must add the fingerprint, too. The DEL changes nothing.
-  redis.pcall('DEL', KEYS[5])
-  -- Redis may take no writes at all: then it is still read, and a later caller claims the lists.
+  -- put.lua may add an entry to a full Redis, so this must add the fingerprint, too. If Redis takes no writes at all, it
+  -- is still read, and a later caller claims the lists.
+  pcall(begin_writing, KEYS[1])
   redis.pcall('SET', KEYS[5], fingerprint)
 end
 if fingerprint ~= ARGV[1] then return redis.error_reply('OTHERSECRET the lists are kept under another secret') end
