@@ -1,5 +1,6 @@
 /** The filter and the rules that every send of a code passes. */
 export const SEND_LIMITS = [
+  'ip-attempts',
   'block-list',
   'ip',
   'ip-site',

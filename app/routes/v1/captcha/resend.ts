@@ -16,7 +16,7 @@ const resend: FastifyPluginAsyncTypebox = async fastify => {
   fastify.post(
     '/:id/resend',
     {
-      config: { limit: ['ip-attempts', ...SEND_LIMITS] },
+      config: { limit: SEND_LIMITS },
       preParsing: fastify.identify,
       preHandler: [
         async request => {

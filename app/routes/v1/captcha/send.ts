@@ -16,7 +16,7 @@ const send: FastifyPluginAsyncTypebox = async fastify => {
   fastify.post(
     '',
     {
-      config: { limit: ['ip-attempts', ...SEND_LIMITS], swaggerTransform: presentBody(body) },
+      config: { limit: SEND_LIMITS, swaggerTransform: presentBody(body) },
       preParsing: fastify.identify,
       // A code that cannot be sent is refused before it is counted. Only the attempt has been counted.
       preHandler: [
