@@ -7,7 +7,6 @@ import { problem, problemDocument } from '../problem.js'
 import { CodeProblemSchema } from '../schemas/captcha.js'
 import { mayBeLeftOut } from '../schemas/left-out.js'
 import { ProblemSchema } from '../schemas/problem.js'
-import { allowedMethods } from './allowed-methods.js'
 
 /** Answers every error by a problem document. What is not meant for clients goes only to the log. */
 const errors: FastifyPluginAsync = async fastify => {
@@ -82,7 +81,7 @@ const OF_A_BODY = /^(FST_ERR_(CTP|ROUTE_MISSING)_|CONTENT_)/
 /** Whether the address or method is wrong: a bad parameter may be a word of another address, or nothing at all. */
 function isWrongAddress({ code, validationContext }: Failure, request: FastifyRequest): boolean {
   if (validationContext !== 'params' && !OF_A_BODY.test(code)) return false
-  return !allowedMethods(request.server, request.url).includes(request.method)
+  return !allowedMethods(request).includes(request.method)
 }
 
 // For the log. Errors above 500 are answered on purpose: why is in their cause, or in a message that is not for
@@ -90,8 +89,21 @@ function isWrongAddress({ code, validationContext }: Failure, request: FastifyRe
 const causeOf = ({ cause, problem, message }: Failure) =>
   cause instanceof Error ? cause.message : problem === undefined ? message : undefined
 
+/** The methods that the address of a request takes, as the router finds them. */
+function allowedMethods({ server, url }: FastifyRequest): string[] {
+  const found = server.supportedMethods.flatMap(method => {
+    const route = server.findRoute({ method, url })
+    return route === null ? [] : [{ method, params: Object.entries(route.params) }]
+  })
+  // A wildcard route matches addresses where there is nothing, and no parameter is empty.
+  const taking = found.filter(({ params }) => params.every(([name, value]) => name !== '*' && value !== ''))
+  // A fixed path takes precedence over a parameter: /v1/captcha/verify names no code.
+  const spelled = taking.filter(({ params }) => params.length === 0)
+  return (spelled.length > 0 ? spelled : taking).map(({ method }) => method).sort()
+}
+
 function answerWrongAddress(request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const methods = allowedMethods(request.server, request.url)
+  const methods = allowedMethods(request)
   if (methods.length === 0) {
     return sendProblem(reply, problemDocument(404, 'NOT_FOUND', 'There is nothing at this address.'))
   }
