@@ -1,4 +1,4 @@
-import type { Texts } from './texts.js'
+import type { Texts } from './translate.js'
 
 /** Simplified Chinese, for every problem that the app answers. */
 export const zh = {
