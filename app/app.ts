@@ -69,9 +69,9 @@ export async function build(config: Config, options: BuildOptions = {}) {
   const {
     policy = loadPolicy(config.POLICY_FILE, templates),
     clock = systemClock,
-    print = () => {}
+    print = () => {},
+    logStream = process.stdout
   } = options
-  const { logStream = process.stdout } = options
   const secret = config.LIMIT_SECRET ?? randomBytes(32).toString('base64url')
   const recipientSecret = config.RECIPIENT_SECRET ?? secret
   const handlerTimeout = handlerTimeoutOf(config)
