@@ -7,5 +7,6 @@ export function keyedHash(key: string | Buffer, text: string): string {
 
 /** Compares in constant time. */
 export function sameText(a: string, b: string): boolean {
-  return a.length === b.length && timingSafeEqual(Buffer.from(a), Buffer.from(b))
+  const [one, other] = [Buffer.from(a), Buffer.from(b)]
+  return one.length === other.length && timingSafeEqual(one, other)
 }
