@@ -1,6 +1,6 @@
+import type { FastifyRedis } from '@fastify/redis'
 import type { FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Redis } from 'ioredis'
 import type { RedisAddress } from '../redis-client.js'
 
 /** How often a cluster is asked which node has what, in milliseconds: a hanging node does not say who replaced it. */
@@ -19,11 +19,9 @@ const redis: FastifyPluginAsync<Options> = async (fastify, { url, timeoutMs = 1_
   if (url === undefined) return
   // Imported only here, which makes a start without Redis a twentieth faster.
   const { connect, quit } = await import('../redis-connection.js')
-  const { default: fastifyRedis } = await import('@fastify/redis')
   const client = await connect(fastify.log, { url, ...more }, timeoutMs)
-  if (client.status === 'ready') await fastify.register(fastifyRedis, { client: client as Redis })
-  // @fastify/redis would wait for a client that is not ready, until the start fails.
-  else fastify.decorate('redis', client as never)
+  // Not by @fastify/redis, which would wait for a client that is not ready, until the start fails.
+  fastify.decorate('redis', client as FastifyRedis)
   // Not by the client's slotsRefreshInterval, which may go on after the client has ended.
   const refreshing =
     'refreshSlotsCache' in client && setInterval(() => client.refreshSlotsCache(), SLOTS_REFRESH).unref()
