@@ -10,8 +10,6 @@ import { examplesOf, readParams } from './templates/params.js'
 import type { Param } from './templates/schema.js'
 import type { Templates } from './templates/templates.js'
 
-export type Texts = Pick<Templates, 'localesOf' | 'ofCodes' | 'render'>
-
 /** How the templates of codes take `action`. */
 const ACTION: Param = { type: 'string', maxLength: 80, example: 'log in' }
 
@@ -19,7 +17,7 @@ const ACTION: Param = { type: 'string', maxLength: 80, example: 'log in' }
  * Checks that each purpose has words in the fallback language, and that all its words fit into the messages of a code.
  * @throws ConfigError that says what is wrong, and where
  */
-export function checkActions(policy: Policy, { localesOf, ofCodes, render }: Texts): void {
+export function checkActions(policy: Policy, { localesOf, ofCodes, render }: Templates): void {
   for (const [name, { action, params: bound = [] }] of Object.entries(policy.purposes)) {
     const template = codeTemplate(name, bound)
     const { digits, lifetimeSeconds } = codePolicy(policy, name)
@@ -47,7 +45,7 @@ export function checkActions(policy: Policy, { localesOf, ofCodes, render }: Tex
 }
 
 /** Warnings about actions in a language that the template of the code lacks: its messages go in another one. */
-export function unspokenActions({ purposes }: Policy, { localesOf }: Pick<Templates, 'localesOf'>): string[] {
+export function unspokenActions({ purposes }: Policy, { localesOf }: Templates): string[] {
   return Object.entries(purposes).flatMap(([name, { action, params }]) =>
     CHANNELS.flatMap(channel => {
       const template = codeTemplate(name, params)

@@ -8,7 +8,7 @@ import type { Templates } from './templates/templates.js'
  * Checks that each purpose binds its codes to exactly the params that the templates of its messages take.
  * @throws ConfigError that says what is wrong, and where
  */
-export function checkBoundParams({ purposes }: Policy, { ofCodes }: Pick<Templates, 'ofCodes'>): void {
+export function checkBoundParams({ purposes }: Policy, { ofCodes }: Templates): void {
   for (const channel of CHANNELS) {
     const templates = ofCodes(channel)
     const taken = (template: string) => boundNames(template, Object.keys(templates[template]?.params ?? {}))

@@ -2,14 +2,14 @@ import { readFileSync } from 'node:fs'
 import { isSupportedCountry } from 'libphonenumber-js/max'
 import { type Static, Type } from 'typebox'
 import type { Rule } from '../plugin/index.js'
-import { checkActions, type Texts } from './actions.js'
+import { checkActions } from './actions.js'
 import { PricesSchema } from './audit/cost.js'
 import { checkBoundParams } from './bound-params.js'
 import { ConfigError, check, parseJson } from './check.js'
 import { checkPaths, factsOf } from './facts.js'
 import { NO_COUNTRY } from './recipient.js'
 import { PARAM_PATTERN, PURPOSE_PATTERN, strict } from './schemas/common.js'
-import { loadTemplates } from './templates/templates.js'
+import { loadTemplates, type Templates } from './templates/templates.js'
 
 const COUNTRY = `two capital letters as in "CN" (ISO 3166-1), or "${NO_COUNTRY}" for numbers of none`
 
@@ -87,7 +87,7 @@ export type Policy = Static<typeof PolicySchema>
  * @param templates the templates in force; read from the app's own files when left out
  * @throws ConfigError that says what is wrong, and where
  */
-export function loadPolicy(file: string | URL = OWN, templates: Texts = loadTemplates()): Policy {
+export function loadPolicy(file: string | URL = OWN, templates: Templates = loadTemplates()): Policy {
   let value: unknown
   try {
     value = parseJson(readFileSync(file))

@@ -80,11 +80,7 @@ export function readAccounts(file: string): AccountEntry[] {
  * Checks that the purposes and templates that the accounts of the file list exist.
  * @throws ConfigError for the first one that does not, with its path
  */
-export function checkNames(
-  { listed }: Pick<Accounts, 'listed'>,
-  { purposes }: Pick<Policy, 'purposes'>,
-  { offered }: Pick<Templates, 'offered'>
-): void {
+export function checkNames({ listed }: Accounts, { purposes }: Policy, { offered }: Templates): void {
   const templates = [...Object.keys(offered('sms')), ...Object.keys(offered('mail'))]
   for (const [i, account] of listed.entries()) {
     checkList(account.purposes, `[${i}].purposes`, 'purpose of the policy', Object.keys(purposes))
