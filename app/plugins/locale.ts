@@ -1,6 +1,6 @@
-import accepts from '@fastify/accepts'
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
+import Negotiator from 'negotiator'
 import type { Config } from '../config.js'
 import { LOCALES, type Locale, lookUp } from '../locales/locale.js'
 import { withHeader } from '../schemas/headers.js'
@@ -21,7 +21,6 @@ const LONGEST = 1_000
 const ACCEPT_LANGUAGE = `The languages that the caller prefers, for errors (${LOCALES.join(' or ')}) and for a message whose request has no \`locale\` in its body. A resend keeps the language of the code.`
 
 const locale: FastifyPluginAsync<{ config: Pick<Config, 'LOCALE'> }> = async (fastify, { config }) => {
-  await fastify.register(accepts)
   fastify.addHook('onRoute', route => {
     if (route.url.startsWith('/v1/'))
       route.schema = withHeader(route.schema, 'accept-language', ACCEPT_LANGUAGE)
@@ -42,7 +41,7 @@ const locale: FastifyPluginAsync<{ config: Pick<Config, 'LOCALE'> }> = async (fa
  * @param given the tag that the body names; when left out, `Accept-Language` decides (RFC 9110, section 12.5.4)
  */
 export function localeOf<L extends string>(
-  request: Pick<FastifyRequest, 'headers' | 'languages' | 'language'>,
+  request: Pick<FastifyRequest, 'headers'>,
   known: readonly L[],
   given?: string
 ): L {
@@ -50,10 +49,11 @@ export function localeOf<L extends string>(
   if (given !== undefined) return lookUp(given, known) ?? byDefault
   const asked = request.headers['accept-language']
   if (asked === undefined || asked.length > LONGEST) return byDefault
+  const ranked = new Negotiator(request)
   // Each tag once, since the whole header is read for each `*`.
-  for (const tag of new Set(request.languages())) {
+  for (const tag of new Set(ranked.languages())) {
     // `*` stands for any known language, as the other ranges rank them; with q=0, for none.
-    const found = tag === '*' ? (request.language([...known]) as L | false) : lookUp(tag, known)
+    const found = tag === '*' ? (ranked.language([...known]) as L | undefined) : lookUp(tag, known)
     if (found) return found
   }
   return byDefault
