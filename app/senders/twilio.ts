@@ -24,7 +24,8 @@ export const twilio = provider({
       Object.assign(request, { signal: AbortSignal.timeout(config.SEND_TIMEOUT) })
     )
     const client = sdk(config.TWILIO_ACCOUNT_SID, config.TWILIO_AUTH_TOKEN, { httpClient })
-    if (config.TWILIO_ENDPOINT !== undefined) client.api.baseUrl = config.TWILIO_ENDPOINT
+    // The SDK puts a path behind the text as it is, which may end with a blank.
+    if (config.TWILIO_ENDPOINT !== undefined) client.api.baseUrl = new URL(config.TWILIO_ENDPOINT).href
     // The SDK loads `messages` at the first access: do that here, where no request waits for it.
     const { messages } = client
     const from = config.TWILIO_FROM

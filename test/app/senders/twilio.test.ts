@@ -44,6 +44,17 @@ t.test('the request names number, text and sender, and has the credentials', asy
   t.match(form(provider.asked[2]?.body), { From: 'MGSHOP' })
 })
 
+t.test('an endpoint with blanks around it is asked under its own path', async t => {
+  const provider = await startProvider(t, ok)
+  for (const path of ['', '/', '/proxy/']) {
+    t.match(await sent(t, await open(` ${provider.url}${path} \n`)), { outcome: 'sent' })
+    t.equal(
+      provider.asked.at(-1)?.path,
+      `${path.replace(/\/$/, '')}/2010-04-01/Accounts/AC0123/Messages.json`
+    )
+  }
+})
+
 const cases: [does: Doing, outcome: object][] = [
   [says(429, 20429), { outcome: 'limited', code: '20429' }],
   [
