@@ -114,6 +114,8 @@ function checkRedis({ REDIS_URL: text = '', REDIS_SHARDED, REDIS_SENTINEL, ...co
 function checkMail({ SMTP_URL: url, MAIL_FROM: from }: Config): void {
   const { username, password } = new URL(url ?? 'smtp://none')
   if (username !== '' && password === '') throw mistake('SMTP_URL', 'names a user and no password')
+  // nodemailer would drop the password, and not log in.
+  if (username === '' && password !== '') throw mistake('SMTP_URL', 'names a password and no user')
   if (url !== undefined && from === undefined) throw mistake('MAIL_FROM', 'is required with SMTP_URL')
   if (from !== undefined && !isMailbox(from))
     throw mistake('MAIL_FROM', 'must be one address, as in "Shop <shop@example.com>"', from)

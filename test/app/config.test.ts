@@ -189,6 +189,10 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
     { SMTP_URL: 'smtp://topsecret@a' },
     /^SMTP_URL names a user and no password\. It is the address of the mail server, as in smtps:/
   ],
+  [
+    { SMTP_URL: 'smtp://:topsecret@a' },
+    /^SMTP_URL names a password and no user\. It is the address of the mail server, as in smtps:/
+  ],
   [{ SMTP_URL: 'smtp://a' }, /^MAIL_FROM is required with SMTP_URL/],
   ...['ALIYUN_ACCESS_KEY_ID', 'ALIYUN_ACCESS_KEY_SECRET', 'TENCENT_SECRET_ID', 'TENCENT_SECRET_KEY']
     .concat('TWILIO_AUTH_TOKEN')
