@@ -1,4 +1,5 @@
 import type { EventEmitter } from 'node:events'
+import type { Agent } from 'node:http'
 import type { Clock } from '../clock.js'
 import { agents, notConnected } from './agents.js'
 import { provider } from './provider.js'
@@ -22,18 +23,20 @@ export const tencent = provider({
     const { sms } = await import('tencentcloud-sdk-nodejs-sms')
     const { protocol, host } = new URL(config.TENCENT_ENDPOINT ?? 'https://sms.tencentcloudapi.com')
     const agent = agents(config.SEND_TIMEOUT)[protocol === 'http:' ? 'http' : 'https']
-    const client = new sms.v20210111.Client({
-      credential: { secretId: config.TENCENT_SECRET_ID, secretKey: config.TENCENT_SECRET_KEY },
-      region: config.TENCENT_REGION ?? 'ap-guangzhou',
-      profile: {
-        httpProfile: {
-          endpoint: host,
-          protocol: `${protocol}//`,
-          reqTimeout: config.SEND_TIMEOUT / 1_000,
-          agent
+    // One for each message, since its agent serves one request.
+    const newClient = () =>
+      new sms.v20210111.Client({
+        credential: { secretId: config.TENCENT_SECRET_ID, secretKey: config.TENCENT_SECRET_KEY },
+        region: config.TENCENT_REGION ?? 'ap-guangzhou',
+        profile: {
+          httpProfile: {
+            endpoint: host,
+            protocol: `${protocol}//`,
+            reqTimeout: config.SEND_TIMEOUT / 1_000,
+            agent: once(agent)
+          }
         }
-      }
-    })
+      })
     const codes = readTemplateCodes(config.TENCENT_TEMPLATES)
     return {
       name: 'tencent',
@@ -50,7 +53,7 @@ export const tencent = provider({
         // The SDK leaves the body of an error response unread, and so the connection open: this aborts it at the end.
         const known = new AbortController()
         const options = { signal: AbortSignal.any([signal, known.signal]) }
-        const answer: Answer = await client
+        const answer: Answer = await newClient()
           .request('SendSms', request, options)
           .catch((error: Broken) => {
             throw 'traceId' in error && error.code !== undefined
@@ -66,6 +69,20 @@ export const tencent = provider({
     }
   }
 })
+
+/**
+ * An agent for one request: a second one would follow a redirect, and send the message to whatever host that names.
+ * node-fetch, by which the SDK asks, calls the function before each request.
+ */
+function once(agent: Agent): Agent {
+  let used = false
+  const take = () => {
+    if (used) throw new Error('redirected')
+    used = true
+    return agent
+  }
+  return take as unknown as Agent
+}
 
 /** An event stream is no answer of this API. Aborting it emits an error, which must have a listener. */
 function ofThisApi(answer: Answer & { [each in 'eventSource' | 'readline']?: EventEmitter }): Answer {

@@ -122,6 +122,19 @@ t.test('the outcome is unknown if the provider hangs, failed if it is not there'
   await tryNobody(t, open)
 })
 
+t.test('a redirect is not followed, and makes the outcome unknown', async t => {
+  const provider = await startProvider(t, 'break')
+  const sender = await open(provider.url)
+  for (const redirect of [302, 303, 307]) {
+    for (const location of ['/', 'http://127.0.0.1:1/']) {
+      provider.does = { status: redirect, body: '', headers: { location } }
+      const before = provider.asked.length
+      t.match(await sent(t, sender), { outcome: 'unknown', code: 'NO_ANSWER' }, `${redirect} ${location}`)
+      t.equal(provider.asked.length, before + 1)
+    }
+  }
+})
+
 t.test('an answer that is an error and never ends is given up', { timeout: 30_000 }, async t => {
   const { url, closed } = await startEndless(t, 502, 1)
   t.match(await sent(t, await open(url)), { outcome: 'unknown', code: 'HTTP_502' })
