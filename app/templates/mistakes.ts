@@ -1,6 +1,6 @@
 import { tagMistake } from '../locales/locale.js'
 import type { Channel } from '../senders/sender.js'
-import { examplesOf, readParams, whole } from './params.js'
+import { examplesOf, readParams } from './params.js'
 import type { Param, Template, Words } from './schema.js'
 import { countSegments, MAX_SEGMENTS } from './segments.js'
 import { fillWords } from './words.js'
@@ -26,14 +26,22 @@ export function mistakesOf(channel: Channel, template: Template, fallback: strin
   return wrong.length === 0 && channel === 'sms' ? tooLong(template) : wrong
 }
 
+const BOUNDS = ['minimum', 'maximum'] as const
+/** The members that say nothing of a type. */
+const FOREIGN = { integer: ['maxLength', 'pattern'], string: BOUNDS, url: BOUNDS } as const
+const CALLED = { integer: 'an integer', string: 'a string', url: 'a url' }
+
 function ofParam(param: Param): string[] {
   const { type, maxLength, pattern, minimum, maximum, example } = param
   if (type === 'integer' && (minimum === undefined || maximum === undefined)) {
     return [' must have a minimum and a maximum.']
   }
   if (type !== 'integer' && maxLength === undefined) return [' must have a maxLength.']
+  const foreign = FOREIGN[type].filter(name => param[name] !== undefined)
+  if (foreign.length > 0) return foreign.map(name => `.${name} is not for ${CALLED[type]}.`)
   try {
-    if (pattern !== undefined) whole(pattern)
+    // By itself: "a)|(b" is none, but would be one within the parentheses of `whole`.
+    if (pattern !== undefined) new RegExp(pattern, 'u')
   } catch {
     return [`.pattern (${JSON.stringify(pattern)}) must be a regular expression.`]
   }

@@ -81,7 +81,7 @@ function readInteger({ minimum = 0, maximum = 0 }: Param, text: string): Read {
   return { value: text }
 }
 
-export const whole = (pattern: string) => new RegExp(`^(?:${pattern})$`, 'u')
+const whole = (pattern: string) => new RegExp(`^(?:${pattern})$`, 'u')
 
 // Line breaks in a subject make mail headers. Bidi controls make one text look like another. Invisible characters make
 // many messages of one. Characters that are unassigned, private or half a surrogate pair may show as anything.

@@ -458,6 +458,17 @@ t.test('every mistake in the template files is named with its path', async t => 
     wrong(withSms({}, `a${sign}b`), 'templates.sms.test.locales.en.text (')
   }
   wrong(withSms({ a: { ...text, pattern: '(' } }, '{a}'), 'templates.sms.test.params.a.pattern ("(") must be')
+  // Each has an unmatched parenthesis, but would be a regular expression with others around it.
+  wrong(withSms({ a: { ...text, pattern: 'x)|(?:b' } }, '{a}'), 'params.a.pattern ("x)|(?:b") must be')
+  wrong(withSms({ a: { ...text, pattern: 'x)|(b' } }, '{a}'), 'params.a.pattern ("x)|(b") must be')
+  const count: Param = { type: 'integer', minimum: 0, maximum: 9, example: '1' }
+  wrong(withSms({ a: { ...count, pattern: '[0-4]' } }, '{a}'), 'params.a.pattern is not for an integer.')
+  wrong(withSms({ a: { ...count, maxLength: 1 } }, '{a}'), 'params.a.maxLength is not for an integer.')
+  wrong(withSms({ a: { ...text, minimum: 5 } }, '{a}'), 'params.a.minimum is not for a string.')
+  wrong(
+    withSms({ a: { ...text, type: 'url', example: 'https://a.example', maximum: 5 } }, '{a}'),
+    'params.a.maximum is not for a url.'
+  )
   wrong(withSms({ a: { ...text, pattern: 'y' } }, '{a}'), 'params.a.example ("x") must match the pattern y.')
   wrong(
     withSms({ a: { ...text, type: 'text' } as never }, '{a}'),
