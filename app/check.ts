@@ -1,3 +1,4 @@
+import { visit } from 'jsonc-parser'
 import type { Static, TSchema } from 'typebox'
 import { Errors, Pointer } from 'typebox/value'
 
@@ -17,10 +18,36 @@ export function isMistake(error: unknown): error is Error {
 /**
  * Reads the JSON of a file that an operator wrote, without the byte order mark that some editors put before it (RFC
  * 8259, section 8.1).
- * @throws when it is not JSON, or not UTF-8: messages would go out with replacement characters
+ * @throws ConfigError when an object has a member twice; another error when it is not JSON, or not UTF-8: messages
+ * would go out with replacement characters
  */
-export const parseJson = (file: Uint8Array) =>
-  JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(file))
+export function parseJson(file: Uint8Array) {
+  const text = new TextDecoder('utf-8', { fatal: true }).decode(file)
+  const value = JSON.parse(text)
+  const repeated = findRepeated(text)
+  if (repeated === undefined) return value
+  throw new ConfigError(`it has a member twice: ${dotted('', value, repeated)}`)
+}
+
+/** Finds the path of a member that an object has twice: `JSON.parse` takes the last of them without a word. */
+function findRepeated(json: string): string[] | undefined {
+  const objects: Set<string>[] = []
+  let repeated: string[] | undefined
+  visit(json, {
+    onObjectBegin() {
+      objects.push(new Set())
+    },
+    onObjectProperty(name, _offset, _length, _line, _character, pathOfObject) {
+      const names = objects.at(-1)
+      if (names?.has(name)) repeated ??= [...pathOfObject().map(String), name]
+      names?.add(name)
+    },
+    onObjectEnd() {
+      objects.pop()
+    }
+  })
+  return repeated
+}
 
 /**
  * Checks a value against its schema.

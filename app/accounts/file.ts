@@ -115,7 +115,8 @@ function parse(file: string): unknown {
   }
   try {
     return parseJson(bytes)
-  } catch {
+  } catch (error) {
+    if (error instanceof ConfigError) throw wrong('', `cannot be read: ${error.message}`)
     // The parser's own message would show a part of the file.
     throw wrong('', 'is no JSON')
   }

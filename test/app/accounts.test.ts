@@ -70,6 +70,10 @@ t.test('no key is held in clear', async t => {
 const hash = sha256('x')
 const wrong: [content: unknown, message: RegExp][] = [
   ['{', /^ACCOUNTS_FILE is no JSON\.$/],
+  [
+    `[{"id":"a","keys":["${hash}"]},{"id":"b","keys":["${sha256('y')}"],"revoked":["topsecret"],"revoked":[]}]`,
+    /^ACCOUNTS_FILE cannot be read: it has a member twice: \[1\]\.revoked\.$/
+  ],
   [{}, /^ACCOUNTS_FILE must be a list of accounts\.$/],
   [['topsecret'], /^ACCOUNTS_FILE\[0\] must be an account: an object\.$/],
   [[null], /^ACCOUNTS_FILE\[0\] must be an account: an object\.$/],

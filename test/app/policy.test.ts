@@ -416,6 +416,26 @@ t.test('a policy file that is missing is named', async t => {
   t.throws(() => loadPolicy('/nowhere/policy.json'), { name: 'ConfigError', message })
 })
 
+t.test('a policy file with a member twice is refused: only one of the two would be in force', t => {
+  const { file } = policyFile(t)
+  const own = JSON.stringify(loadPolicy())
+  t.match(own, '"rules":[{"name":')
+  for (const [text, path] of [
+    [own.replace('"rules":[{', '"rules":[{"name":"ip",'), 'rules[0].name'],
+    [
+      own.replace('"purposes":{', '"purposes":{"a":{},"b":[{"x":1},{"x":":"},"x"],"\\u0061":{},'),
+      'purposes.a'
+    ],
+    [own.replace('"code":{', '"code":{"digits": 6 , '), 'code.digits']
+  ] as const) {
+    t.not(text, own)
+    writeFileSync(file, text)
+    const message = `POLICY_FILE cannot be read: it has a member twice: ${path}`
+    t.throws(() => loadPolicy(file), { name: 'ConfigError', message })
+  }
+  t.end()
+})
+
 t.test('a policy file that is not UTF-8 is refused, rather than sent with other characters', t => {
   const { file, write } = policyFile(t)
   const action = { en: 'caf\u00e9', zh: '\u767b\u5f55' }
