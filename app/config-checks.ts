@@ -59,7 +59,10 @@ export function checkConfig(config: Config, env: NodeJS.ProcessEnv): void {
   checkMail(config)
   // Taken as a path, such a word would be a file of that name in the working directory.
   const { AUDIT_LOG: trail = 'off' } = config
-  if (!['off', 'stdout'].includes(trail) && /^(off|stdout|stderr|none|true|false|)$/i.test(trail.trim()))
+  if (
+    !['off', 'stdout'].includes(trail) &&
+    /^(on|off|yes|no|stdout|stderr|none|true|false|)$/i.test(trail.trim())
+  )
     throw mistake('AUDIT_LOG', 'is no path', trail)
   if (config.NODE_ENV !== 'production') return
   if (config.AUDIT_LOG === undefined) throw mistake('AUDIT_LOG', 'is required in production')

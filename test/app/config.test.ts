@@ -178,7 +178,7 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
   ],
   [{ NODE_ENV: 'production', DEV_OUTBOX: 'on' }, /^DEV_OUTBOX must be off in production/],
   [{ NODE_ENV: 'production' }, /^AUDIT_LOG is required in production\. It is where the audit trail goes/],
-  ...['OFF', 'Stdout', 'stderr', 'none', 'false', 'off ', ' '].map(
+  ...['OFF', 'Stdout', 'stderr', 'none', 'false', 'on', 'yes', 'no', 'off ', ' '].map(
     (AUDIT_LOG): [NodeJS.ProcessEnv, RegExp] => [
       { AUDIT_LOG },
       new RegExp(`^AUDIT_LOG \\("${AUDIT_LOG}"\\) is no path\\. .* the path of a file, stdout, or off\\.$`)
