@@ -94,6 +94,16 @@ export function captchasOf({ records, secret, policy }: Options): Captchas {
   const code = (captcha: Omit<Captcha, 'kept'>, generation: number) =>
     codeOf(keys.code, { ...captcha, generation }, captcha.digits)
 
+  /**
+   * The generation whose code was given; 0 for none. Former ones count, too: a resend under way may be taken back, so
+   * that a former code is valid again when the try is counted.
+   */
+  const generationOf = (captcha: Captcha, given: string) => {
+    let generation = captcha.kept.generation
+    while (generation > 0 && !sameText(given, code(captcha, generation))) generation--
+    return generation
+  }
+
   return {
     async start(asked) {
       const id = randomBytes(16).toString('base64url')
@@ -113,10 +123,11 @@ export function captchasOf({ records, secret, policy }: Options): Captchas {
     },
 
     async check(captcha, given, params) {
-      const { generation } = captcha.kept
       const agrees = sameText(paramsOf(params), paramsOf(captcha.params))
-      const right = given !== undefined && sameText(given, code(captcha, generation)) && agrees
-      return records.check(keyOf(captcha.id), right ? generation : 0)
+      return records.check(
+        keyOf(captcha.id),
+        given !== undefined && agrees ? generationOf(captcha, given) : 0
+      )
     },
 
     async renew(captcha) {

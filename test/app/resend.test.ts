@@ -120,6 +120,28 @@ for (const [name, open] of Object.entries(places)) {
       t.equal((await verify(app, id, code)).status, 200)
     })
 
+    await t.test(
+      'a try of the former code is right once its resend has failed, though it began before',
+      async t => {
+        const app = await (await open(t)).start()
+        const { id } = (await ask(app)).body
+        const code = lastCode(app, E164)
+        const renewed = async () => {
+          const captcha = await app.captchas.find(id, 'development')
+          const issued = captcha && (await app.captchas.renew(captcha))
+          const underWay = await app.captchas.find(id, 'development')
+          if (!issued || !underWay) throw new Error('no code')
+          return { issued, underWay }
+        }
+        await (await renewed()).issued.undo()
+        const { issued, underWay } = await renewed()
+        t.match(await app.captchas.check(underWay, code), { verified: false, triesLeft: 4 })
+        await issued.undo()
+        t.match(await app.captchas.check(underWay, issued.code), { verified: false, triesLeft: 4 })
+        t.match(await app.captchas.check(underWay, code), { verified: true, triesLeft: 4 })
+      }
+    )
+
     await t.test('a resend whose message cannot be written leaves the former code valid', async t => {
       const place = await open(t)
       const app = await place.start()
