@@ -93,7 +93,9 @@ export class MemoryRecords implements Records {
 
   async noteSender(key: string, generation: number, sender: string): Promise<void> {
     const held = this.find(key)
-    if (held?.generation === generation) held.sender = sender
+    const states = held && [held, ...held.resends.map(({ former }) => former)]
+    const noted = states?.find(each => each.generation === generation)
+    if (noted !== undefined) noted.sender = sender
   }
 
   async drop(key: string): Promise<void> {

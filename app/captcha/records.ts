@@ -68,7 +68,10 @@ export interface Records {
   reuse(key: string): Promise<Kept | null>
   /** Ends a code for good: no resend may follow. @returns false when it was verified or cancelled before */
   cancel(key: string): Promise<boolean>
-  /** Notes which sender took the message of this generation, `''` for none, if this generation is the valid one. */
+  /**
+   * Notes which sender took the message of this generation, `''` for none, if this generation is the valid one, or may be
+   * again when a resend is taken back.
+   */
   noteSender(key: string, generation: number, sender: string): Promise<void>
   /** Deletes the record, unless a resend has made another code or given the same one out again. */
   drop(key: string): Promise<void>

@@ -8,6 +8,7 @@ import { type AuditEvent, AuditEventSchema } from '../../app/audit/event.js'
 import { loadPolicy } from '../../app/policy.js'
 import { SendError } from '../../app/senders/sender.js'
 import { heardOn } from '../helper/channel.js'
+import { gate } from '../helper/gate.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
 import { ask, askMail, cancel, E164, resend, status, verify, wrong } from './captcha.js'
@@ -206,6 +207,27 @@ for (const [name, open] of Object.entries(places)) {
       letGo()
       t.equal((await former).status, 202)
       t.match(await status(app, id), { body: { delivery: 'unknown' } })
+    })
+
+    await t.test('a message that was taken while a later resend failed shows as accepted', async t => {
+      const { place, sms, app, id } = await sentAt(open, t)
+      place.advance(60_000)
+      const former = sms.hold()
+      const first = resend(app, id)
+      await former.held
+      // Its lock ends, as if the process had stood still.
+      place.advance(60_000)
+      const taken = gate()
+      sms.does(async () => {
+        former.letGo()
+        await taken.opened
+        throw new SendError('failed')
+      })
+      const second = resend(app, id)
+      t.equal((await first).status, 202)
+      taken.open()
+      t.match(await second, { status: 502, body: { code: 'SEND_FAILED' } })
+      t.match(await status(app, id), { body: { status: 'pending', delivery: 'accepted' } })
     })
 
     await t.test('wrong codes are limited to ten, however often the code is resent', async t => {
