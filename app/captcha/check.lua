@@ -2,7 +2,7 @@
   Counts a try. In the same step, ends the code if the try was right, or was the last one.
 
   KEYS[1]   the hash (layout: put.lua)
-  ARGV[1]   generation whose code was given; 0 for a code of none
+  ARGV[1]   generation whose code was given; 0 if no generation has it
   ARGV[2]   token of this try alone
 
   Returns { verified (0, 1), tries left, tried (0 when there was no code to try, else 1) }.

@@ -48,7 +48,7 @@ export interface Records {
    * Counts a try. The right code is used up by it. A wrong one costs a try, and the last wrong one ends the code. A try
    * that the store does not answer in time may count as a wrong one; if it used the code up, it is taken back, provided
    * that the store can be reached.
-   * @param generation the generation whose code was given, 0 for a code of none; right only if it is the valid one
+   * @param generation the generation whose code was given, 0 if no generation has it; right only if it is the valid one
    */
   check(key: string, generation: number): Promise<Checked>
   /**
