@@ -512,6 +512,23 @@ t.test('a refund reaches a send whose carry-over was answered too late', async t
   t.strictSame(used([...before, ...after]), [0, 0])
 })
 
+t.test('a refund of a send whose carry-over has failed does not ask the store', async t => {
+  const opened = open(t)
+  const { primary, state, used, send, back } = opened
+  await lose(opened)
+  const entries = [entry(log([1, 60_000]))]
+  const sent = await send(entries)
+  state.ofWrites = FULL
+  delete state.broken
+  await until(() => state.told > 0, 'a try')
+  await setImmediate()
+  primary.refund = () => t.fail('asked') as never
+  await sent?.store.refund(sent.taken, '')
+  delete state.ofWrites
+  await back()
+  t.strictSame(used(entries), [0])
+})
+
 t.test('a refund waits no longer than the time-out for its carry-over', async t => {
   const opened = open(t)
   const { primary, state, heard, send } = opened
