@@ -45,7 +45,7 @@ export class Cluster implements Reserver {
     } finally {
       if (counted < groups.length) await this.giveBack(groups.slice(0, counted), found, token)
     }
-    return this.join(entries, groups, found, counted < groups.length)
+    return this.join(entries, groups, found)
   }
 
   close(): Awaitable<void> {
@@ -61,15 +61,9 @@ export class Cluster implements Reserver {
     await Promise.all(given.map(each => each.catch(this.report)))
   }
 
-  /** @param givenBack whether what was counted was given back, so that nothing stays counted */
-  private join(
-    entries: readonly Entry[],
-    groups: readonly Group[],
-    found: readonly Reserved[],
-    givenBack = false
-  ): Reserved {
+  private join(entries: readonly Entry[], groups: readonly Group[], found: readonly Reserved[]): Reserved {
     const all = found.map(each => each.facts)
-    const facts = all.some(each => each !== null) ? merge(entries, groups, all, givenBack) : null
+    const facts = all.some(each => each !== null) ? merge(entries, groups, all) : null
     const uncounted = facts?.[1] === 1 && all.includes(null)
     const stores = new Map(groups.map(({ identity }, i) => [identity, (found[i] as Reserved).store]))
     // A part that a memory decided holds in this process alone, and a part that was admitted uncounted holds nowhere.

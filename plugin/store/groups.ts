@@ -24,16 +24,15 @@ export function groupsOf(entries: readonly Entry[]): Group[] {
 /**
  * The facts of all groups as those of one store, in the order of the entries.
  * @param found the facts of each group; null for a group that was admitted without a question
- * @param givenBack whether nothing stays counted: then no entry has a receipt
  */
 export function merge(
   entries: readonly Entry[],
   groups: readonly Group[],
-  found: readonly (Facts | null)[],
-  givenBack = false
+  found: readonly (Facts | null)[]
 ): Facts {
   const asked = found.filter(facts => facts !== null)
   const now = asked[0]?.[0] ?? 0
+  const admitted = asked.every(facts => facts[1] === 1)
   const parts: number[][] = entries.map(() => [])
   for (const [g, group] of groups.entries()) {
     const facts = found[g] as Facts | null
@@ -42,7 +41,8 @@ export function merge(
       const { spec } = entry
       const part = facts?.slice(head, head + factsOf(spec)) ?? [UNKNOWN, ...Array(factsOf(spec) - 1).fill(0)]
       const passes = part[0] === PASSES
-      if (passes && givenBack) part[1] = 0
+      // What was counted before a group refused is given back, so no entry of a refusal has a receipt.
+      if (passes && !admitted) part[1] = 0
       // Each node has its own clock, and waiting times go by that. But a refund names the end of the period in which it
       // was counted (`takenOf`), so that has to stay the same instant on the clock of the first group.
       if (passes && spec.kind === 'count' && part[1] !== 0)
@@ -51,5 +51,5 @@ export function merge(
       head += part.length
     }
   }
-  return [now, asked.every(facts => facts[1] === 1) ? 1 : 0, ...parts.flat()]
+  return [now, admitted ? 1 : 0, ...parts.flat()]
 }
