@@ -1,3 +1,4 @@
+import { mock } from 'node:test'
 import t from 'tap'
 import { Outage } from '../../../plugin/store/outage.js'
 
@@ -26,6 +27,26 @@ t.test(
     outage.answered(true)
     t.notOk(outage.lost)
     t.strictSame(events, ['lost', 'failure', 'failure', 'back'])
+  }
+)
+
+t.test(
+  'after the time-out one caller may read a silent store, and every caller a store that takes no writes',
+  async t => {
+    let now = 1_000
+    const clock = mock.method(performance, 'now', () => now)
+    t.teardown(() => clock.mock.restore())
+    for (const onlyReads of [false, true]) {
+      const { outage } = open()
+      outage.failed(gone, onlyReads)
+      now += 59_999
+      t.notOk(outage.mayRead(), 'before the time-out')
+      now++
+      t.strictSame(
+        [outage.mayRead(), outage.mayRead(), outage.takeTurn()],
+        onlyReads ? [true, true, true] : [true, false, false]
+      )
+    }
   }
 )
 
