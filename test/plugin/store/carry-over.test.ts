@@ -396,6 +396,21 @@ t.test('a carry-over that a store without room refuses is tried again until it h
   t.strictSame([used(sent), heard], [[1], []])
 })
 
+t.test('a store that is back without room is asked what it refuses while sends wait for room', async t => {
+  const opened = open(t)
+  const { memory, state, outage, fallback } = opened
+  const full = [entry(log([1, 60_000]))]
+  memory.reserve(full, '')
+  await lose(opened)
+  state.ofWrites = FULL
+  delete state.broken
+  await until(async () => (await fallback.peek(full)).store.name === 'redis', 'a refusal by the store itself')
+  t.ok(outage.lost)
+  state.broken = gone()
+  await until(() => outage.silent, 'its silence')
+  t.equal((await fallback.peek(full)).store.name, 'memory')
+})
+
 t.test('a carry-over that never left the client is tried again', async t => {
   const opened = open(t)
   const { primary, state, heard, used, send, back } = opened
