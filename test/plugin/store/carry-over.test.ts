@@ -182,6 +182,20 @@ t.test('while sends wait to be carried over, no decision waits for the store', a
   t.ok(outage.lost)
 })
 
+t.test('sends are carried over as soon as it is known that the store is back', async t => {
+  for (const known of ['by a later decision', 'while the send is decided']) {
+    const { outage, used, send } = open(t, { timeout: 3_600_000 })
+    const sent = [entry(log([1, 60_000]))]
+    outage.failed(gone())
+    const sending = send(sent)
+    if (known === 'by a later decision') await sending
+    outage.answered(true)
+    t.ok(await sending)
+    if (known === 'by a later decision') await send([entry(log([1, 60_000]), 'later')])
+    await until(() => used(sent)[0] === 1, `the carry-over, ${known}`)
+  }
+})
+
 t.test(
   'while sends beyond the first 32 are still to be carried over, the store and the memory both decide',
   async t => {
