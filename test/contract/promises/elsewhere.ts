@@ -134,6 +134,9 @@ export const elsewhere: Promised[] = [
       await s.take([each])
       s.t.equal(await s.store.count(each, 3_600 * SECOND, ends), 0)
       s.t.strictSame(await s.used([each, other]), [[1], [0]])
+      s.time.advanceMs(48 * hour)
+      s.t.strictSame(await s.used([each, other]), [[0], [0]])
+      s.t.equal(await s.store.count(other, 49 * 3_600 * SECOND, ends), 0, 'nor two days later')
     }
   ],
   [
