@@ -3,6 +3,7 @@ import { mock } from 'node:test'
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
+import { Carried } from '../../../plugin/store/carried.js'
 import { Fallback } from '../../../plugin/store/fallback.js'
 import { MemoryStore } from '../../../plugin/store/memory.js'
 import { Outage } from '../../../plugin/store/outage.js'
@@ -393,6 +394,17 @@ t.test(
     delete state.broken
     await back()
     t.strictSame([state.told, used(entries)], [0, [1]])
+  }
+)
+
+t.test(
+  'a late answer is waited for one time-out from the send on, if the store answered before that',
+  async t => {
+    const counted = sleep(TIMEOUT_MS / 4).then(() => false)
+    const carried = new Carried({ entry: entry(log([5, 60_000])), receipt: 1, ends: 0 }, 0, counted)
+    const store = { count: () => t.fail('counted twice') as never }
+    const answers = performance.now() - 2 * TIMEOUT_MS
+    t.equal(await carried.count(store, () => 0, TIMEOUT_MS, answers), 0)
   }
 )
 
