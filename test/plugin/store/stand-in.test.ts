@@ -420,6 +420,7 @@ t.test('the journal keeps the latest 65,536 notes', async t => {
   t.equal(journal.clear(4), 0, 'its place has been taken by a later note')
   while (journal.countNext(count));
   t.strictSame([times.length, times[0], times.at(-1)], [2 ** 16, 5, 2 ** 16 + 4])
+  t.equal(journal.clear(5), 1, 'the earliest note that is kept')
   t.equal(journal.strike(spec, 0, 5), 0, 'a note that was overwritten')
   t.equal(journal.strike(spec, 5, 1), 1)
   t.equal(journal.strike(spec, 5, 1), 0, 'a note that is struck out already')
