@@ -126,7 +126,7 @@ export async function start(
     { ...route, config: { limit: ['attempts', 'recipient'] } },
     async ({ body }, reply) => reply.code(202).send(await handle(body))
   )
-  app.post<{ Body: Body }>('/cut-off', { ...route, handlerTimeout: 500 }, async request => {
+  app.post<{ Body: Body }>('/cut-off', { ...route, handlerTimeout: 1_500 }, async request => {
     const answer = await handle(request.body)
     seen.ended(request.idempotency)
     return answer
