@@ -128,37 +128,46 @@ export function documented(
       headers
     }
   // @fastify/swagger writes this answer for a route that documents none. Beside our answers it would not.
-  const own = (schema?.response ?? { 200: { description: 'Default Response' } }) as Record<string, Answer>
-  // If the route documents a whole class (`4xx`) or `default`, that is the app's word on our answers, too.
+  const own = (schema?.response ?? { 200: { description: 'Default Response' } }) as Record<
+    string,
+    Answer | boolean
+  >
   const covers = new Set(Object.keys(own).map(status => status.toLowerCase()))
-  const added = Object.entries(answers).filter(
-    ([status]) => !covers.has(`${status[0]}xx`) && !covers.has('default')
-  )
-  const completed = Object.entries(own).map(
-    ([status, its]) => [status, complete(its, answers[status])] as const
-  )
+  // The status, class (`4xx`) or `default` under which the route documents an answer of ours: the app's word on it.
+  const coverOf = (status: string) => [status, `${status[0]}xx`, 'default'].find(each => covers.has(each))
+  const ours = Object.entries(answers)
+  const added = ours.filter(([status]) => coverOf(status) === undefined)
+  const completed = Object.entries(own).map(([status, its]) => {
+    const covered = ours.filter(([each]) => coverOf(each) === status.toLowerCase())
+    const whole = covered.reduce((so, [, { headers }]) => withHeaders(so, headers), its)
+    return [status, withDescription(whole, answers[status]?.description)] as const
+  })
   const all = Object.entries<Answer | boolean>({
     ...Object.fromEntries(added),
     ...Object.fromEntries(completed)
   })
-  const response = all.map(([status, its]) => [status, plan.callers.size > 0 ? withPolicies(its) : its])
+  const response = all.map(([status, its]) => [
+    status,
+    plan.callers.size > 0 ? withHeaders(its, policies) : its
+  ])
   return { ...schema, response: Object.fromEntries(response) }
 }
 
-/** Adds the policy headers to an answer. One behind a `$ref` stays as it is, and so does a schema `true` or `false`. */
-function withPolicies(its: Answer | boolean): Answer | boolean {
-  return complete(its, { headers: policies })
+/** Adds the headers that an answer lacks. Their names are the same in any case. */
+function withHeaders(its: Answer | boolean, headers: object = {}): Answer | boolean {
+  if (!isOpen(its)) return its
+  const known = new Set(Object.keys(its.headers ?? {}).map(name => name.toLowerCase()))
+  const lacking = Object.entries(headers).filter(([name]) => !known.has(name.toLowerCase()))
+  return lacking.length === 0 ? its : { ...its, headers: { ...Object.fromEntries(lacking), ...its.headers } }
 }
 
-/** Adds what an answer lacks of the description and the headers of `ours`, if we have such an answer. */
-function complete(its: Answer | boolean, ours: Answer | undefined): Answer | boolean {
-  if (typeof its === 'boolean' || '$ref' in its || ours === undefined) return its
-  const { description, headers } = ours
-  return {
-    ...(description !== undefined && { description }),
-    ...its,
-    ...((headers || its.headers) && { headers: { ...headers, ...its.headers } })
-  }
+function withDescription(its: Answer | boolean, description: string | undefined): Answer | boolean {
+  return isOpen(its) && description !== undefined ? { description, ...its } : its
+}
+
+/** Whether an answer may get more than it has: none behind a `$ref` may, nor a schema `true` or `false`. */
+function isOpen(its: Answer | boolean): its is Answer {
+  return typeof its === 'object' && !('$ref' in its)
 }
 
 function answer(description: string): Answer & { content: object } {

@@ -270,6 +270,53 @@ t.test('a route that documents a whole class of statuses documents those of the 
   }
 })
 
+t.test(
+  'an answer for a whole class of statuses has the headers of the answers that it stands for',
+  async t => {
+    const stranger: Rule = {
+      name: 'stranger',
+      key: { value: 'query.to' },
+      limits: [{ max: 1, window: '60s' }]
+    }
+    const mine = { description: 'mine', type: 'object' }
+    const refusal = ['RateLimit', 'RateLimit-Policy', 'Retry-After']
+    const policies = ['RateLimit', 'RateLimit-Policy']
+    const table: [response: object, headers: object][] = [
+      [{ '4xx': mine }, { '4XX': refusal }],
+      [{ '4XX': mine, default: mine }, { '4XX': refusal }],
+      [{ default: mine }, { default: refusal }],
+      [
+        { '4xx': mine, 429: mine },
+        { '4XX': policies, 429: refusal }
+      ],
+      [{ '5xx': mine }, { 403: policies, 429: refusal }],
+      [{ '2xx': mine, '4xx': { $ref: 'mine#' } }, {}]
+    ]
+    for (const [response, headers] of table) {
+      const app = await both(t)
+      app.addSchema({ $id: 'mine', ...mine })
+      app.get('/x', { schema: { response }, config: { limit: stranger } }, async () => 'sent')
+      await app.inject('/x?to=a')
+      const refused = await app.inject('/x?to=a')
+      t.match(refused.headers, { ratelimit: '"stranger";r=0;t=60', 'retry-after': '60' })
+      const { paths } = app.swagger() as unknown as Document
+      const answers = Object.entries(paths['/x']?.get?.responses ?? {}).filter(([, { headers }]) => headers)
+      const named = answers.map(([status, { headers }]) => [status, Object.keys(headers ?? {}).sort()])
+      t.same(Object.fromEntries(named), headers, JSON.stringify(response))
+    }
+  }
+)
+
+t.test('a header that a route documents in another case is documented once', async t => {
+  const headers = { 'retry-after': { type: 'string', description: 'mine' }, ratelimit: { type: 'string' } }
+  const response = { 200: { type: 'string', headers }, 429: { type: 'object', headers } }
+  const { paths } = await documentedBy(t, app =>
+    app.get('/x', { schema: { response }, config: { limit: send } }, async () => 'sent')
+  )
+  const named = (status: number) => Object.keys(paths['/x']?.get?.responses[status]?.headers ?? {}).sort()
+  for (const status of [200, 429]) t.same(named(status), ['RateLimit-Policy', 'ratelimit', 'retry-after'])
+})
+
 t.test('the answers of a route are serialized as they would be without the plugin', async t => {
   const shape = { type: 'object', properties: { shown: { type: 'string' } } }
   const table: [response: object, status: number][] = [
