@@ -1,8 +1,11 @@
 import type { FastifySchema } from 'fastify'
 
-interface Answer {
+/** A body or an answer that may have a schema for each type of content. */
+interface Whole {
   content?: Record<string, { schema?: unknown } | undefined>
 }
+
+type Parts = FastifySchema & { body?: Whole | undefined; query?: unknown }
 
 /** Whether any part of a schema is not JSON Schema. */
 export function isForeign(schema: FastifySchema | null | undefined): boolean {
@@ -11,13 +14,14 @@ export function isForeign(schema: FastifySchema | null | undefined): boolean {
 
 /** The parts of a route's schema, of the request and of its answers. Each is in the app's own schema language. */
 function partsOf(schema: FastifySchema | null | undefined): unknown[] {
-  const { body, querystring, params, headers, response } = schema ?? {}
-  const answers = Object.values((response ?? {}) as Record<string, Answer | undefined>)
-  const contents = answers.flatMap(answer => Object.values(answer?.content ?? {}))
+  // Fastify takes `query` for `querystring`, but only after it has told of the route.
+  const { body, querystring, query, params, headers, response } = (schema ?? {}) as Parts
+  const answers = Object.values((response ?? {}) as Record<string, Whole | undefined>)
+  const contents = [body, ...answers].flatMap(each => Object.values(each?.content ?? {}))
   // fastify-type-provider-zod reads an answer's "properties", too.
   const described = [...answers, ...contents.map(content => content?.schema)]
   const members = described.map(each => (each as { properties?: unknown } | undefined)?.properties)
-  return [body, querystring, params, headers, ...described, ...members]
+  return [body, querystring, query, params, headers, ...described, ...members]
 }
 
 /**

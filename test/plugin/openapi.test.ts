@@ -399,6 +399,7 @@ t.test('no answers are added where schemas are Zod, whose transform reads nothin
   for (const schema of [
     { body },
     { querystring: z.object({}) },
+    { query: z.object({}) },
     { params: z.object({}) },
     { headers: z.object({}) },
     { response: { 200: answer } },
@@ -424,6 +425,19 @@ t.test('no answers are added where schemas are Zod, whose transform reads nothin
     const ask = () => app.inject({ method: 'POST', url: '/x', payload: { phone: '13800138000' } })
     t.match([await ask(), await ask()], [{ statusCode: 200 }, { statusCode: 429, body: /violated-policies/ }])
   }
+})
+
+t.test('no answers are added where a schema for one type of content is not JSON Schema', async t => {
+  const transform = ({ url }: { url: string }) => ({ url })
+  const app = await both(t, {}, transform)
+  app.setValidatorCompiler(zodProvider.validatorCompiler)
+  const body = { content: { 'application/json': { schema: z.object({ phone: z.string() }) } } }
+  app.post('/x', { schema: { body } }, async () => 'sent')
+  app.get('/bare', { config: { limit: send } }, async () => 'sent')
+  await app.ready()
+  t.equal((await app.inject({ method: 'POST', url: '/x', payload: {} })).statusCode, 400)
+  const { paths } = app.swagger() as unknown as Document
+  t.same(Object.keys(paths['/bare']?.get?.responses ?? {}), ['200'])
 })
 
 t.test('no answers are added where routes with Zod come before the plugin or beside it', async t => {
