@@ -74,7 +74,7 @@ export class Documentation {
 
   add(route: RouteOptions, limited: LimitedRoute): void {
     // A copy: Fastify compiles the schema object in place, and the app's own object is to stay as it was.
-    if (route.schema) route.schema = { ...route.schema }
+    if (route.schema) route.schema = copyOf(route.schema)
     this.routes.push({ route, limited })
   }
 
@@ -150,7 +150,13 @@ export function documented(
     status,
     plan.callers.size > 0 ? withHeaders(its, policies) : its
   ])
-  return { ...schema, response: Object.fromEntries(response) }
+  return copyOf(schema ?? {}, { response: Object.fromEntries(response) })
+}
+
+/** A copy of a schema with these members. It inherits what the schema inherits, which Fastify reads as well. */
+function copyOf(schema: FastifySchema, members?: FastifySchema): FastifySchema {
+  const own = { ...schema, ...members }
+  return Object.create(Object.getPrototypeOf(schema), Object.getOwnPropertyDescriptors(own))
 }
 
 /** Adds the headers that an answer lacks. Their names are the same in any case. */

@@ -166,6 +166,23 @@ t.test("a route's own answers stay as documented, and its schema object is not c
   t.same(schema, before)
 })
 
+t.test('what the schema of a route inherits is in force, and documented', async t => {
+  const body = { type: 'object', required: ['phone'], properties: { phone: { type: 'string' } } }
+  class Schema {
+    get body() {
+      return body
+    }
+  }
+  for (const schema of [new Schema(), Object.create({ body })]) {
+    const app = await both(t)
+    app.post('/x', { schema, config: { limit: send } }, async () => 'sent')
+    t.equal((await app.inject({ method: 'POST', url: '/x', payload: {} })).statusCode, 400)
+    const operation = (app.swagger() as unknown as Document).paths['/x']?.post
+    t.match(operation, { requestBody: { content: { 'application/json': { schema: body } } } })
+    t.same(Object.keys(operation?.responses ?? {}), ['200', '400', '403', '422', '429', '503'])
+  }
+})
+
 t.test("a route's own answer without a description gets that of the plugin, and its headers", async t => {
   const app = await both(t)
   const content = { 'application/problem+json': { schema: { type: 'object' } } }
