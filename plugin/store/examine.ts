@@ -28,12 +28,14 @@ export class Examination {
   /**
    * @param fingerprint a hash of the secret
    * @param timeout how long the start waits, and how long until Redis is asked again, in milliseconds
+   * @param patience how long the start waits, if that is shorter
    */
   constructor(
     private readonly redis: RedisServer,
     private readonly fingerprint: string,
     private readonly timeout: number,
-    private readonly log: Log
+    private readonly log: Log,
+    private readonly patience = timeout
   ) {}
 
   /**
@@ -69,7 +71,7 @@ export class Examination {
     const { connection } = this.redis
     const looked = this.firstLook()
     try {
-      await within(looked, this.timeout, () => new Error('no answer in time'))
+      await within(looked, this.patience, () => new Error('no answer in time'))
     } catch (error) {
       if (error instanceof SecretMismatchError) throw error
       this.warn(error, 'the secret of redis is not known yet')

@@ -103,7 +103,8 @@ function openRedis(
     new RedisServer(client, prefix, sharded),
     fingerprint,
     timeout,
-    fastify.log
+    fastify.log,
+    startLimit(fastify, timeout)
   )
   const outageOf = (node?: string) => {
     const about = { ...(node && { node }), onStoreError }
@@ -149,6 +150,14 @@ function openRedis(
     begin: () => examination.begin(),
     verify: () => examination.verify()
   }
+}
+
+/**
+ * How long the start may wait for Redis, in milliseconds: the time-out, but no more than half of the time after which
+ * Fastify would give up the start (`pluginTimeout`; 0 for never).
+ */
+function startLimit({ initialConfig: { pluginTimeout = 0 } }: FastifyInstance, timeout: number): number {
+  return pluginTimeout === 0 ? timeout : Math.min(timeout, pluginTimeout / 2)
 }
 
 function refusalCache({ refusalCache: given, clock }: SendLimitOptions): RefusalCache | undefined {

@@ -22,11 +22,11 @@ const another = 'another secret of length'
 /** A time-out long enough for Redis to answer on a busy machine. */
 const answering = { timeout: 10_000 }
 
-type Given = { secret?: string; timeout?: number; prefix?: string }
+type Given = { secret?: string; timeout?: number; prefix?: string; pluginTimeout?: number }
 
-async function load(t: Test, client: Redis, given: Given = {}) {
+async function load(t: Test, client: Redis, { pluginTimeout = 10_000, ...given }: Given = {}) {
   const { lines, stream } = logStream()
-  const app = appOf(t, { logger: { level: 'warn', stream } })
+  const app = appOf(t, { logger: { level: 'warn', stream }, pluginTimeout })
   const rules: Rule[] = [{ name: 'all', key: { value: 'body.all' }, limits: [{ max: 1_000, window: '60s' }] }]
   await app.register(limitPlugin, { client, secret, timeout: 50, rules, ...given })
   return { app, log: () => lines.join('') }
@@ -354,6 +354,15 @@ for (const lazyConnect of [false, true]) {
     })
   })
 }
+
+t.test('for a Redis that hangs the start waits no longer than Fastify waits for it', async t => {
+  const { pid, port } = await startRedis(t)
+  process.kill(pid, 'SIGSTOP')
+  const client = new Redis(port, { enableOfflineQueue: false, autoResendUnfulfilledCommands: false })
+  t.teardown(() => client.disconnect())
+  const { log } = await start(t, client, { timeout: 60_000, pluginTimeout: 1_000 })
+  t.match(log(), /the secret of redis is not known yet/)
+})
 
 t.test('a Redis that comes back empty is checked again each time', async t => {
   let { port, client: admin, kill } = await startRedis(t)
