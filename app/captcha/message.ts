@@ -4,7 +4,7 @@ import { codeTemplate } from '../templates/codes.js'
 import type { Given, Values } from '../templates/params.js'
 import type { Asked, Issued } from './captchas.js'
 import { codePolicy, minutesOf } from './code.js'
-import { localeOfCode } from './prepare.js'
+import { localeOfCode, purposeOf } from './prepare.js'
 
 interface AskedMessage extends Pick<Asked, 'channel' | 'to' | 'purpose'> {
   /** Left out: the language that `Accept-Language` asks for. */
@@ -15,7 +15,7 @@ interface AskedMessage extends Pick<Asked, 'channel' | 'to' | 'purpose'> {
 /**
  * Renders the message of a code by the policy and the templates in force, which may have been replaced since the code
  * was requested.
- * @throws a problem (422): PARAMS_INVALID, TEXT_TOO_LONG
+ * @throws a problem (422): PURPOSE_UNKNOWN when the policy has lost the purpose, PARAMS_INVALID, TEXT_TOO_LONG
  */
 export function messageOf(
   request: FastifyRequest,
@@ -25,8 +25,8 @@ export function messageOf(
   const { policy, templates } = request.server
   const { channel, purpose, to, params = {} } = asked
   const locale = localeOfCode(request, asked, asked.locale)
-  const { action, params: bound } = policy.purposes[purpose] ?? {}
-  const own = { code, action: action?.[locale] ?? purpose, minutes: minutesOf(lifeMs) }
+  const { action, params: bound } = purposeOf(policy, purpose)
+  const own = { code, action: action[locale] ?? purpose, minutes: minutesOf(lifeMs) }
   return { channel, to, ...templates.render(channel, codeTemplate(purpose, bound), locale, params, own) }
 }
 

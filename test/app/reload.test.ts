@@ -1,10 +1,12 @@
 import { spawnSync } from 'node:child_process'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { Check } from 'typebox/value'
 import { AuditEventSchema } from '../../app/audit/event.js'
 import { loadPolicy, type Policy } from '../../app/policy.js'
+import type { DecisionEvent } from '../../plugin/index.js'
 import { heardOn } from '../helper/channel.js'
 import { folderOf } from '../helper/folder.js'
 import { ask, E164 } from './captcha.js'
@@ -117,6 +119,26 @@ for (const [name, open] of Object.entries(places)) {
       events.filter(({ event }) => event === 'send'),
       [{ account: 'shop', outcome: 'sent' }]
     )
+  })
+
+  t.test(`a code whose purpose is removed after its send was counted is not sent (${name})`, async t => {
+    const sms = provider()
+    const { app, write } = await start(t, await open(t), [shop], { senders: { sms } })
+    t.equal(await told(app, 'key of shop'), 202)
+    const purposes = { login: policy.purposes.login }
+    const decided = (event: unknown) => {
+      const { stage, allowed } = event as DecisionEvent
+      if (stage !== 'sends' || !allowed || app.policy.purposes.register === undefined) return
+      write({ policy: { ...policy, purposes } })
+      app.reload()
+    }
+    subscribe('fastify-send-limit:decision', decided)
+    t.teardown(() => unsubscribe('fastify-send-limit:decision', decided))
+    const { status, body } = await send(app, 'key of shop')
+    t.match({ status, body }, { status: 422, body: { code: 'PURPOSE_UNKNOWN' } })
+    t.equal(sms.messages.length, 1)
+    const quota = await inject(app, { url: '/v1/quota', headers: { 'x-api-key': 'key of shop' } })
+    t.match(quota.body.limits, [{ used: 1 }], 'it is not counted')
   })
 }
 
