@@ -24,6 +24,8 @@ export class Examination {
   /** The error that a look after the start has found: other processes use another secret. */
   private mismatch: Error | null = null
   private stopListening = () => {}
+  /** Warnings of what failed at the last look: while a node of a cluster is lost, there are many looks a second. */
+  private readonly failing = new Set<string>()
 
   /**
    * @param fingerprint a hash of the secret
@@ -147,13 +149,29 @@ export class Examination {
       if (wrong !== undefined && !(error instanceof SecretMismatchError)) return
       throw error
     }
-    await this.redis.load().catch(error => this.warn(error, 'redis could not load the scripts'))
-    const policy = await this.redis.evictionPolicy().catch(error => {
-      this.warn(error, 'the eviction policy of redis is not known')
-      return 'noeviction'
-    })
-    if (policy !== 'noeviction')
+    await this.attempt(this.redis.load(), 'redis could not load the scripts')
+    const policy = await this.attempt(
+      this.redis.evictionPolicy(),
+      'the eviction policy of redis is not known'
+    )
+    if (policy !== undefined && policy !== 'noeviction')
       this.log.warn(`redis may evict live limits (maxmemory-policy ${policy}); set noeviction`)
+  }
+
+  /**
+   * @param warning logged when it fails, once until it works again
+   * @returns undefined when it fails
+   */
+  private async attempt<T>(asked: Promise<T>, warning: string): Promise<T | undefined> {
+    try {
+      const answer = await asked
+      this.failing.delete(warning)
+      return answer
+    } catch (error) {
+      if (!this.failing.has(warning)) this.warn(error, warning)
+      this.failing.add(warning)
+      return undefined
+    }
   }
 
   private warn(error: unknown, message: string): void {

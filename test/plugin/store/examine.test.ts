@@ -168,6 +168,44 @@ t.test('a client that is not made for clusters is warned of once on a node of a 
   }
 })
 
+t.test('what redis refuses at each look is warned of once, until it works again', async t => {
+  const { client } = await startRedis(t)
+  const warned: string[] = []
+  const log = {
+    // What has no message is about the client.
+    warn: (_: unknown, message?: string) => void (message && warned.push(message)),
+    error() {}
+  }
+  const redis = new RedisServer(client, 'sl:')
+  let looks = 0
+  const evictionPolicy = () => redis.evictionPolicy().finally(() => looks++)
+  const examination = new Examination(
+    Object.assign(Object.create(redis), { evictionPolicy }),
+    'a fingerprint',
+    10_000,
+    log
+  )
+  t.teardown(() => examination.end())
+  const may = async (...rights: string[]) => {
+    await client.call('ACL', 'SETUSER', 'default', ...rights)
+    const before = looks
+    examination.again()
+    await until(() => looks > before, 'a look')
+    await turn()
+  }
+  await examination.begin()
+  t.same(warned, [])
+  const both = ['redis could not load the scripts', 'the eviction policy of redis is not known']
+  const without = ['-script', '-info']
+  for (const time of [1, 2, 3]) {
+    await may(...without)
+    t.same(warned, both, `${time}`)
+  }
+  await may('+@all')
+  await may(...without)
+  t.same(warned, [...both, ...both])
+})
+
 t.test('a client that is not made for sentinels is warned of on a sentinel', async t => {
   const [folder, port] = [folderOf(t), await freePort()]
   const config = join(folder, 'sentinel.conf')
