@@ -34,36 +34,43 @@ type App = Awaited<ReturnType<typeof build>>
 async function serve(): Promise<void> {
   const config = readConfig(process.env)
   const building = build(config, { logStream: output, ...(config.NODE_ENV === 'development' && { print }) })
+  let stopping = false
   // A signal that comes during the start waits: the file that it is about may have been read before it was changed.
   process.on('SIGHUP', () => {
     endWithTerminal()
-    building.then(reload, () => {})
+    building.then(
+      app => stopping || reload(app),
+      () => {}
+    )
   })
-  const app = await building
-  let stopping = false
-  let starting = Promise.resolve()
+  const starting = building.then(app => start(app, config, () => stopping))
   const stop = (signal: string) => {
     if (stopping) return
     stopping = true
-    app.log.info({ signal }, 'closing')
     // A second signal then finds no listener and ends the process at once.
     const listenNoMore = () => {
       for (const name of SIGNALS) process.removeListener(name, stop)
     }
     setTimeout(listenNoMore, ONE_SIGNAL).unref()
     setTimeout(() => process.exit(1), handlerTimeoutOf(config) + CLOSE_SLACK).unref()
+    building.then(
+      app => app.log.info({ signal }, 'closing'),
+      () => {}
+    )
     // Waits for the start: an app that is closed during it would listen all the same, and never end.
     starting
-      .then(() => app.close())
+      .then(() => building)
+      .then(app => app.close())
       .then(() => output.close())
       .catch(fail)
   }
+  // From the beginning: without a listener, the first process of a container gets no signal.
   for (const name of SIGNALS) process.on(name, stop)
-  starting = start(app, config, () => stopping)
   await starting
 }
 
 async function start(app: App, config: Config, isStopping: () => boolean): Promise<void> {
+  if (isStopping()) return
   await app.ready()
   const { HOST: host, PORT: port } = config
   try {

@@ -102,10 +102,10 @@ t.test('with accounts configured the server prints no key of development', async
 })
 
 /** A server that is just sending a mail, whose provider does not answer. */
-async function sending(t: Test, timeoutMs: number) {
+async function sending(t: Test, timeoutMs: number, more: NodeJS.ProcessEnv = {}) {
   const mailbox = await startMail(t)
   mailbox.mode = 'hang'
-  const smtp = { SMTP_URL: mailbox.url, MAIL_FROM: 'shop@example.com', SEND_TIMEOUT: `${timeoutMs}` }
+  const smtp = { SMTP_URL: mailbox.url, MAIL_FROM: 'shop@example.com', SEND_TIMEOUT: `${timeoutMs}`, ...more }
   const { child, line, ended } = run(t, smtp)
   const base = (await line()).replace('Listening on ', '')
   const mail = { to: 'jane@example.com', template: 'password-changed' }
@@ -124,6 +124,21 @@ t.test('a send under way is finished first, though npm passes the signal on once
   child.kill('SIGTERM')
   t.equal(await answer, 504)
   t.match(await ended, { code: 0, signal: null })
+})
+
+t.test('a server that closes reads its policy no more on SIGHUP', async t => {
+  const AUDIT_LOG = join(folderOf(t), 'audit.log')
+  const { child, ended } = await sending(t, 1_000, { AUDIT_LOG })
+  child.kill('SIGTERM')
+  await sleep(100)
+  child.kill('SIGHUP')
+  t.match(await ended, { code: 0, signal: null, stderr: '' })
+  const events = readFileSync(AUDIT_LOG, 'utf8').trim().split('\n')
+  t.match(
+    events.map(line => JSON.parse(line).event),
+    ['send']
+  )
+  t.equal(events.length, 1)
 })
 
 t.test('a signal that comes again later ends the server at once', async t => {
@@ -158,18 +173,30 @@ t.test('on SIGHUP the server reads its policy anew, and runs on if that is wrong
   t.equal((await pay()).status, 202)
 })
 
-t.test('a SIGHUP during the start does not end the server, and is not lost', async t => {
-  const POLICY_FILE = join(folderOf(t), 'policy.json')
-  writeFileSync(POLICY_FILE, JSON.stringify(loadPolicy()))
-  // A Redis that takes connections and says nothing: the start waits for it.
+/** A server that is starting: it waits for a Redis that takes connections and says nothing. */
+async function starting(t: Test, more: NodeJS.ProcessEnv = {}) {
   // At an address of its own, as a client of another test may still look for a Redis at this port.
   const redis = createServer(() => {}).listen(0, '127.0.0.2')
   t.teardown(() => redis.close())
   await once(redis, 'listening')
   const REDIS_URL = `redis://127.0.0.2:${(redis.address() as AddressInfo).port}`
-  const env = { LIMIT_SECRET: 'a secret of some length', LOG_LEVEL: 'info', POLICY_FILE, REDIS_URL }
-  const { child, line } = run(t, env)
+  const running = run(t, { LIMIT_SECRET: 'a secret of some length', LOG_LEVEL: 'info', REDIS_URL, ...more })
   const [socket] = await once(redis, 'connection')
+  t.teardown(() => socket.destroy())
+  return { ...running, redis, socket }
+}
+
+t.test('a signal while the server connects to Redis closes it in order', async t => {
+  const { child, line, ended } = await starting(t)
+  child.kill('SIGTERM')
+  t.match(await line(), /"signal":"SIGTERM","msg":"closing"/)
+  t.match(await ended, { code: 0, signal: null, stderr: '' })
+})
+
+t.test('a SIGHUP during the start does not end the server, and is not lost', async t => {
+  const POLICY_FILE = join(folderOf(t), 'policy.json')
+  writeFileSync(POLICY_FILE, JSON.stringify(loadPolicy()))
+  const { child, line, redis, socket } = await starting(t, { POLICY_FILE })
   writeFileSync(POLICY_FILE, '{}')
   child.kill('SIGHUP')
   redis.close()
