@@ -51,7 +51,10 @@ export function quotaGaugesOf(fastify: FastifyInstance, clock: Clock): QuotaGaug
 
   return {
     note(event, request) {
-      const { [QUOTA]: quota, [SERVICE]: service } = fastify.limit.rules
+      const { rules } = fastify.limit
+      // Decided by rules that are gone.
+      if (request !== null && request.limitRules !== rules) return
+      const { [QUOTA]: quota, [SERVICE]: service } = rules
       const account = request?.account?.id
       // A request that began before a reload may be of an account that is gone.
       const inForce = account !== undefined && fastify.accounts.has(account)

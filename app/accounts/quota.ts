@@ -8,10 +8,11 @@ export const QUOTA = 'account'
 export const SERVICE = 'service'
 
 /** Whether a rule counts by the account alone: otherwise no single count is the account's. */
-export const countsByAccount = (rule: Rule | undefined) => isAlone(rule?.key, 'request.account.id')
+export const countsByAccount = (rule: Rule | undefined): rule is Rule =>
+  isAlone(rule?.key, 'request.account.id')
 
 /** Whether a rule has one count for everybody. */
-export const countsAll = (rule: Rule | undefined) => [rule?.key].flat().join() === 'all'
+export const countsAll = (rule: Rule | undefined): rule is Rule => [rule?.key].flat().join() === 'all'
 
 /** A rule's limits in the order in which the plugin reports what is left of them: calendar limits last. */
 export function calendarLast(limits: readonly Limit[] = []): Limit[] {

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Counter } from 'prom-client'
-import type { DecisionEvent } from '../../plugin/index.js'
+import type { DecisionEvent, Rule } from '../../plugin/index.js'
 import { type Clock, type Instant, instantIn, msUntil } from '../clock.js'
 import { withTimeout } from '../with-timeout.js'
 import { countsAll, countsByAccount, periodsOf, QUOTA, SERVICE } from './quota.js'
@@ -35,8 +35,9 @@ export function softMarkOf(fastify: FastifyInstance, clock: Clock, timeoutMs: nu
     )
   }
 
-  const report = (rule: string, account: string | undefined, event: DecisionEvent, request: Asked) => {
-    for (const { per, used, max, resetMs } of periodsOf(event, fastify.limit.rules[rule])) {
+  const report = (of: Rule, account: string | undefined, event: DecisionEvent, request: Asked) => {
+    const { name: rule } = of
+    for (const { per, used, max, resetMs } of periodsOf(event, of)) {
       // At or above, since the answer to the very send that reached the mark may have been lost.
       if (used < max * SHARE) continue
       // No account has an empty id.
@@ -56,10 +57,10 @@ export function softMarkOf(fastify: FastifyInstance, clock: Clock, timeoutMs: nu
 
   return (event, request) => {
     if (!event.allowed) return
-    const { [QUOTA]: quota, [SERVICE]: service } = fastify.limit.rules
+    const { [QUOTA]: quota, [SERVICE]: service } = request?.limitRules ?? fastify.limit.rules
     const account = request?.account?.id
-    if (account !== undefined && countsByAccount(quota)) report(QUOTA, account, event, request)
+    if (account !== undefined && countsByAccount(quota)) report(quota, account, event, request)
     // The quota is everybody's, so the report does not name the one who reached the mark: it gets no request.
-    if (countsAll(service)) report(SERVICE, undefined, event, null)
+    if (countsAll(service)) report(service, undefined, event, null)
   }
 }

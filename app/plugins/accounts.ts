@@ -1,6 +1,6 @@
 import type { FastifyPluginAsync, FastifyRequest, preParsingAsyncHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
-import { compileIpList } from '../../plugin/index.js'
+import { compileIpList, type LimitDecorator } from '../../plugin/index.js'
 import type { Account } from '../accounts/account.js'
 import { type Accounts, openAccounts } from '../accounts/accounts.js'
 import { type QuotaGauges, quotaGaugesOf } from '../accounts/quota-gauges.js'
@@ -30,6 +30,8 @@ declare module 'fastify' {
     account: Account | null
     /** What identified the account; null without an account, and for requests without key and origin in development. */
     caller: 'key' | 'origin' | null
+    /** The rules with which the request began, and by which it is decided to its end; null before that. */
+    limitRules: LimitDecorator['rules'] | null
   }
 }
 
@@ -37,6 +39,11 @@ const accounts: FastifyPluginAsync<{ config: Config; clock: Clock }> = async (fa
   let inForce = openAccounts(config)
   fastify.decorateRequest('account', null)
   fastify.decorateRequest('caller', null)
+  fastify.decorateRequest('limitRules', null)
+  fastify.addHook('onRequest', (request, _reply, done) => {
+    request.limitRules = fastify.limit.rules
+    done()
+  })
   fastify.decorate('accounts', { getter: () => inForce })
   fastify.decorate('replaceAccounts', next => {
     inForce = next

@@ -49,7 +49,7 @@ const limits: FastifyPluginAsync<Options> = async (fastify, { config, policy, se
       region: config.REGION,
       onStoreError: config.ON_STORE_ERROR,
       onDecision(event, request) {
-        fastify.metrics.decided(event)
+        fastify.metrics.decided(event, request)
         fastify.auditRefusal(event, request)
         fastify.quotaGauges.note(event, request)
         fastify.softMark(event, request)

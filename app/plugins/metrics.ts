@@ -1,4 +1,4 @@
-import type { FastifyPluginAsync } from 'fastify'
+import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { Counter, Histogram, Registry } from 'prom-client'
 import type { DecisionEvent, Rule } from '../../plugin/index.js'
@@ -7,7 +7,7 @@ import type { Failing } from '../senders/sender.js'
 
 export interface Metrics {
   registry: Registry
-  decided(event: DecisionEvent): void
+  decided(event: DecisionEvent, request: FastifyRequest | null): void
   /** @param tookMs how long the sender took, together with the senders asked before it */
   sent(labels: Sent, tookMs: number): void
   passedOn(labels: Sent): void
@@ -75,14 +75,14 @@ const metrics: FastifyPluginAsync = async fastify => {
 
   fastify.decorate('metrics', {
     registry,
-    decided({ allowed, violated, stage, store, route: named }) {
+    decided({ allowed, violated, stage, store, route: named }, request) {
       const route = named ?? 'none'
       decisions.inc({ route, stage, store, decision: allowed ? 'allowed' : 'refused' })
       if (allowed) return
       const names = new Set(violated.map(each => each.rule))
       for (const rule of names) refusals.inc({ route, rule })
-      const rules = fastify.policy.rules.filter(rule => names.has(rule.name))
-      if (rules.some(isAgainstDuplicates)) duplicates.inc({ route })
+      const rules = request?.limitRules ?? fastify.limit.rules
+      if ([...names].some(name => isAgainstDuplicates(rules[name]))) duplicates.inc({ route })
     },
     sent({ channel, sender, outcome }, tookMs) {
       sends.inc({ channel, sender, outcome })
@@ -105,7 +105,7 @@ function labelsOf(code: Code | null) {
 }
 
 /** Whether a rule refuses duplicates: the same content again, or the same send while it is under way. */
-function isAgainstDuplicates({ key, lock }: Rule): boolean {
+function isAgainstDuplicates({ key, lock }: Partial<Rule> = {}): boolean {
   return lock !== undefined || [key].flat().some(part => typeof part === 'object' && 'digest' in part)
 }
 

@@ -113,6 +113,31 @@ t.test('a rule that counts by more than the account, or than all, has no gauge',
   t.same(await gauges(app), [])
 })
 
+t.test('a request from before a reload has no gauge by the rules of after it', async t => {
+  let letGo = () => {}
+  let held = new Promise<void>(resolve => (letGo = resolve))
+  let begun = () => {}
+  const authenticated = new Promise<void>(resolve => (begun = resolve))
+  const { app, send } = await start(t, [quota], () => {
+    begun()
+    return held
+  })
+  const sending = send('one')
+  await authenticated
+  const [, month, day] = limits
+  app.limit.replace(
+    Object.values(app.limit.rules).map(rule =>
+      rule.name === 'account' ? { ...quota, limits: [day, month] } : rule
+    )
+  )
+  letGo()
+  t.equal((await sending).status, 200)
+  t.same(await gauges(app), [])
+  held = Promise.resolve()
+  t.equal((await send('one')).status, 200)
+  t.same(await gauges(app), ['first/day 2/9', 'first/month 2/20'])
+})
+
 t.test('an account that was removed has no gauge, not even by a request from before', async t => {
   let held = Promise.resolve()
   let begun = () => {}

@@ -87,6 +87,36 @@ t.test('a rule that is replaced does not report a period twice, wherever its lim
   t.same(told(), [5, 10, 12], 'a quota that was changed is reported anew')
 })
 
+t.test('a request from before a reload reports by the rules with which it began', async t => {
+  const month = { max: 5, per: 'month' } as const
+  const day = { max: 10, per: 'day' } as const
+  const rules: Rule[] = [{ ...quota, limits: [month, day] }]
+  let before = () => {}
+  const preHandler = async () => before()
+  const routes = (app: FastifyInstance) =>
+    void app.post(
+      '/send',
+      { preParsing: app.authenticate, preHandler, config: { limit: 'account' } },
+      async () => ({})
+    )
+  const { app, events } = await open(t, { env: { API_KEYS: 'one:first' }, rules, routes })
+  before = () =>
+    app.limit.replace(
+      Object.values(app.limit.rules).map(rule =>
+        rule.name === 'account' ? { ...quota, limits: [day, month] } : rule
+      )
+    )
+  const send = (times: number) =>
+    Promise.all(
+      Array.from({ length: times }, () => ask(app, 'POST', '/send', { headers: { 'x-api-key': 'one' } }))
+    )
+  await send(4)
+  before = () => {}
+  await send(1)
+  t.match(events(), [{ event: 'quota', used: 4, max: 5 }])
+  t.equal(events().length, 1, 'the month is reported once')
+})
+
 t.test('80 % of a quota are reported once a period, for each account', async t => {
   let now = 0
   const clock = { monotonic: () => now, wall: () => START + now }
