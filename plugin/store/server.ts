@@ -36,7 +36,8 @@ function listenTo(client: RedisClient): Set<() => void> {
     for (const call of called) call()
   }
   ;(client as RedisClient & IoredisExtras).on('ready', tell)
-  ;(client as RedisClient & NodeEvents).on('+node', tell)
+  // Not before the client is connected to the node: it names a lost one anew with each command that leads there.
+  ;(client as RedisClient & NodeEvents).on('+node', node => node.on('ready', tell))
   return called
 }
 
@@ -79,7 +80,7 @@ export class RedisServer {
     return connecting.get(client) ?? waitFor(client)
   }
 
-  /** Calls `call` at each new connection, and at each node that joins a cluster. @returns what ends these calls */
+  /** Calls `call` at each new connection, also to a node that joins a cluster. @returns what ends these calls */
   onConnection(call: () => void): () => void {
     const called = listeners.get(this.client) ?? listenTo(this.client)
     called.add(call)

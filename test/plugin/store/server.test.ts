@@ -77,14 +77,23 @@ t.test('each listener hears of every new connection until it stops listening', a
   t.same(heard, ['one: ready', 'two: ready', 'two: ready'])
 })
 
-t.test('a listener on a cluster hears of every node that joins, until it stops listening', async t => {
+t.test('a listener on a cluster hears of every node that is reached, until it stops listening', async t => {
   const cluster = new Cluster([{ port: 1 }], { lazyConnect: true })
   t.teardown(() => cluster.disconnect())
   let heard = 0
   const end = new RedisServer(cluster, 'test:').onConnection(() => heard++)
-  cluster.emit('+node', client)
+  const join = async () => {
+    const node = client.duplicate({ lazyConnect: true })
+    cluster.emit('+node', node)
+    const before = heard
+    await node.connect()
+    node.disconnect()
+    return before
+  }
+  t.equal(await join(), 0, 'not before the client is connected to the node')
+  t.equal(heard, 1)
   end()
-  cluster.emit('+node', client)
+  await join()
   t.equal(heard, 1)
 })
 
