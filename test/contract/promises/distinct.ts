@@ -195,6 +195,28 @@ export const distincts: Promised[] = [
     }
   ],
   [
+    'a block is told, and for how long, also where a value was counted more than once',
+    async s => {
+      const spec = distinct([2, minute])
+      await fill(s, spec, 1, 1)
+      await s.store.block([entry(spec)], minute)
+      s.t.strictSame((await s.reserve([sentTo(spec, 1)])).entries, [
+        { state: BLOCKED, receipt: 0, blockedFor: minute * 100, limits: [{ used: 0, reset: 0 }] }
+      ])
+    }
+  ],
+  [
+    'a request that began under a rule with a longer window finds the values of that window',
+    async s => {
+      const spec = distinct([1, 60 * minute])
+      await fill(s, spec, 1)
+      const { ttl, limits } = distinct([1, minute])
+      spec.inForce.spec = { ...spec, ttl, limits }
+      s.time.advanceMs(minute * 2)
+      s.t.equal((await s.reserve([sentTo(spec, 2)])).admitted, false)
+    }
+  ],
+  [
     'values that have left the window are not counted, even after hundreds of them',
     async s => {
       const spec = distinct([2, 1_000])
