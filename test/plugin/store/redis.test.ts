@@ -663,6 +663,19 @@ t.test('a distinct log drops pairs that are older than its time to live, or refu
   t.equal(await client.exists(keyOf(entry(spec))), 0, 'no pair counts any more')
 })
 
+t.test('a distinct log does not grow with values that come twice and are then over', async t => {
+  const { store, time } = await open()
+  const spec = distinct([1, 1_000])
+  const sizes = new Set<number>()
+  for (let value = 0; value < 800; value++) {
+    for (let times = 0; times < 2; times++)
+      t.equal((await store.reserve([sentTo(spec, value)], ''))[1], 1, `value ${value}`)
+    sizes.add(await client.strlen(keyOf(entry(spec))))
+    time.advanceMs(1_001)
+  }
+  t.ok(Math.max(...sizes) <= 752 * 12, `${Math.max(...sizes) / 12} pairs`)
+})
+
 t.test('the largest log takes six bytes a stamp in Redis', async t => {
   const { store, time } = await open()
   const entries = [entry(log([1_000, 60_000]))]
