@@ -44,7 +44,7 @@ export const distinct: Kind<DistinctSpec> = {
     // `live`: how many fields in front stay, as their stamps still count. `front`: how many stand there afterwards,
     // with the new pair in place of the value's own pair, or beside the others.
     let live = 0
-    while (live < end && live < SHARED * 2 && cell.at(live) > since) live += 2
+    while (live < end && cell.at(live) > since) live += 2
     const own = find(cell, 0, live, VALUE, value)
     // Another store may have admitted more values than there are places. Then the newest stay.
     if (own < 0) live = Math.min(live, SHARED * 2 - 2)
