@@ -77,6 +77,16 @@ t.test('of any number of sends that another store admitted, a log keeps twice it
   t.strictSame(used(store, [each]), [2_000])
 })
 
+t.test('values that come twice and are then over leave nothing in a log', async t => {
+  const { store, time } = open(t)
+  const spec = distinct([1, 1_000])
+  for (let value = 0; value < 1_100; value++) {
+    for (let times = 0; times < 2; times++)
+      t.equal((await store.reserve([sentTo(spec, value)], ''))[1], 1, `value ${value}`)
+    time.advanceMs(1_001)
+  }
+})
+
 t.test('of any number of values that another store counted, the newest 500 are kept', async t => {
   const { store } = open(t)
   const spec = distinct([100, 3_600_000])
