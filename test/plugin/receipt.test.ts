@@ -365,7 +365,8 @@ t.test('with the refusal cache, Redis is asked again at once after a refund by r
   const { client } = await startRedis(t)
   const app = appOf(t)
   const once: Rule = { name: 'mobile', key, limits: [{ max: 1, window: '1h' }] }
-  const options = { client, secret: '0123456789abcdef', refusalCache: '1m', rules: [recipients, once] }
+  const rules = [{ ...once, name: 'mob' }, recipients, once]
+  const options = { client, secret: '0123456789abcdef', refusalCache: '1m', rules }
   await app.register(limitPlugin, { ...options, timeout: '20s' })
   const sent = await app.limit.reserve({ mobile: PHONE })
   await app.limit.reserve({ mobile: PHONE })
