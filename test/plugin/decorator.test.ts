@@ -228,6 +228,24 @@ t.test('peek changes nothing', async t => {
   }
 })
 
+t.test(
+  'peek answers also where Redis has nothing to tell: on no rules, and on listed identities',
+  async t => {
+    const { client } = await startRedis(t)
+    const app = appOf(t)
+    const listed: Rule = { ...mobile, allow: ['13800138000'], block: ['13900139000'] }
+    await app.register(limitPlugin, { client, secret: '0123456789abcdef', rules: [listed] })
+    await app.ready()
+    t.match(await app.limit.peek({}), { allowed: true, rules: [] })
+    t.match(await app.limit.peek({ mobile: '13800138000' }), { allowed: true, rules: [] })
+    t.match(await app.limit.peek({ mobile: '13900139000' }), {
+      allowed: false,
+      refusal: 'blocked',
+      rules: []
+    })
+  }
+)
+
 t.test('clear forgets what one key has counted', async t => {
   const { app } = await open(t, { rules: [mobile] })
   const decision = await app.limit.reserve({ mobile: '13800138000' })
