@@ -78,12 +78,8 @@ export class Admission {
    */
   answer(decision: Decision, stage: DecisionEvent['stage'], plan: Plan, reply: FastifyReply): void {
     const published = this.publish(decision, stage, plan, reply)
-    if (decision.allowed && published === null) return setPolicyHeaders(decision, plan, reply)
+    if (decision.allowed) return setPolicyHeaders(decision, plan, reply)
     const verdict = published ?? decision.verdict()
-    if (decision.allowed) {
-      reply.headers(policyHeaders(verdict.rules, plan.disclosures))
-      return
-    }
     const { refusals, options } = this.shared
     refusals.write(decision, verdict, stage, reply.request)
     refuse(reply, refusal(verdict, plan.disclosures), options.errorResponse, this.route)
