@@ -33,7 +33,7 @@ export class RefusalLog {
     const tells = (level: string) => (log as Partial<Leveled>).isLevelEnabled?.(level) !== false
     const cached = decision.store === 'cache'
     // A refusal that a route with a quieter logger does not log must not make that of another route a repetition.
-    if (!tells(cached ? 'debug' : 'info')) return
+    if (!tells('info')) return
     const level = cached || this.repeats(decision, violated) ? 'debug' : 'info'
     if (!tells(level)) return
     const rules = violated.map(({ rule, windowMs }) => ({ rule, windowMs, key: decision.keyOf(rule) }))
