@@ -780,3 +780,14 @@ t.test('counts of observed rules give way when the store is full, and never fail
     t.strictSame(statuses, [200, 200, 200, 200], `${maxKeys} keys`)
   }
 })
+
+t.test('counts of observed rules give way to those of other rules, which stay', async t => {
+  const limits = [{ max: 9, window: '1h' }]
+  const send: Rule = { name: 'send', key: { value: 'query.who' }, limits }
+  const app = appOf(t)
+  await app.register(limitPlugin, { rules: [send, { ...send, name: 'trial', mode: 'observe' }], maxKeys: 2 })
+  app.get('/', { config: { limit: ['send', 'trial'] } }, async () => '')
+  const statuses = []
+  for (const who of 'abc') statuses.push((await app.inject(`/?who=${who}`)).statusCode)
+  t.strictSame(statuses, [200, 200, 503])
+})
