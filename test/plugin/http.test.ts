@@ -8,6 +8,7 @@ import { open } from '../helper/face.js'
 import { gate } from '../helper/gate.js'
 import { listen } from '../helper/listen.js'
 import { logStream } from '../helper/log-stream.js'
+import { startRedis } from '../helper/redis.js'
 import { strays } from '../helper/strays.js'
 
 const send: Rule = { name: 'send', key: 'ip', limits: [{ max: 1, window: '60s' }] }
@@ -444,6 +445,22 @@ t.test('each request has a decision of its own', async t => {
   )
   await Promise.all([app.inject('/x'), app.inject('/x')])
   t.equal(seen.size, 2)
+})
+
+t.test('of a lost Redis the loss is logged, and not the 503 of each request', async t => {
+  const { client, kill } = await startRedis(t)
+  const { lines, stream } = logStream()
+  const options = { client, secret: '0123456789abcdef', onStoreError: 'deny' } as const
+  const { app } = await open(t, options, { logger: { level: 'error', stream } })
+  app.get('/x', { config: { limit: send } }, async () => 'sent')
+  t.equal((await app.inject('/x')).statusCode, 200)
+  await kill()
+  for (let i = 0; i < 3; i++) t.equal((await app.inject('/x')).statusCode, 503)
+  t.match(
+    lines.map(line => JSON.parse(line).msg),
+    [/^redis does not decide/]
+  )
+  t.equal(lines.length, 1)
 })
 
 t.test('a 503 for a time-out or a full store is logged, each message at most once a second', async t => {
