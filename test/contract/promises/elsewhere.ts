@@ -41,6 +41,16 @@ export const elsewhere: Promised[] = [
     }
   ],
   [
+    'a send admitted elsewhere in a period that ends before the one here leaves what is counted here',
+    async s => {
+      const each = entry(count(5, 'day'))
+      const [taken] = await s.take([each])
+      const ends = (taken?.ends ?? 0) - SECOND
+      s.t.equal(await s.store.count(each, 0, ends), 0)
+      s.t.strictSame(await s.used([each]), [[1]])
+    }
+  ],
+  [
     'refunds of sends admitted elsewhere leave the slot that was counted here before, under a full limit',
     async s => {
       for (const spec of [log([1, 60_000]), count(1, 'day'), distinct([1, 60_000])]) {
