@@ -75,6 +75,15 @@ t.test('every key has an expiry, after which it is gone', async t => {
   t.equal(await client.exists(entries.map(keyOf)), 0)
 })
 
+t.test('a count of sends that were admitted elsewhere expires with its period', async t => {
+  const { store, time } = await open()
+  const each = entry(count(5, 'day'))
+  const ends = time.ticks + 86_400_000 * TICKS_PER_MS
+  time.advanceMs(7_200_000)
+  t.not(await store.count(each, 3_600_000 * TICKS_PER_MS, ends), 0)
+  t.strictSame(await ttls(client, [each]), [79_200_000])
+})
+
 t.test('keys written within a millisecond expire with the millisecond of their end', async t => {
   const { store, time } = await open()
   const entries = everyKind().map(spec => entry(spec))
