@@ -600,6 +600,16 @@ t.test('a HEAD route with a rule of its own, or without a GET for its host, has 
   t.equal(await ask('GET', 'a.example'), 429)
 })
 
+t.test('a route for HEAD and POST does not share the limits of a GET', async t => {
+  const { app } = await open(t, {}, { exposeHeadRoutes: false })
+  const config = { limit: { ...mobile, key: 'ip' as const } }
+  app.get('/x', { config }, async () => 'sent')
+  app.route({ method: ['HEAD', 'POST'], url: '/x', config, handler: async () => 'sent' })
+  for (const method of ['GET', 'POST'] as const)
+    t.equal((await app.inject({ method, url: '/x' })).statusCode, 200, method)
+  t.equal((await app.inject({ method: 'HEAD', url: '/x' })).statusCode, 429, 'HEAD counts with its POST')
+})
+
 t.test('a HEAD route shares the limits of the GET with its own final slash', async t => {
   const { app } = await open(t)
   const config = { limit: { name: 'send', key: 'ip', limits } } as const
