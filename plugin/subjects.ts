@@ -28,7 +28,7 @@ export class Subject implements RuleEntry {
   }
 
   get zoned(): boolean {
-    return this.rule.timeZones !== undefined && !this.rule.specs.includes(this.spec)
+    return this.rule.timeZones !== undefined
   }
 
   /** The hash that stands for the identity in logs and events. */

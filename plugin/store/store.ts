@@ -97,7 +97,7 @@ export interface Entry {
   max?: readonly number[] | undefined
   /** Where different values are counted: the number of this request's value, below 2^48, from a keyed hash. */
   value?: number | undefined
-  /** Whether the time zone comes from this request. */
+  /** Whether a time zone of its rule comes from this request. */
   zoned?: boolean
 }
 
