@@ -17,7 +17,7 @@ for i, resend in ipairs(resends) do
       if resends[i] then resends[i][3] = former end
     elseif held[2] == '' then
       redis.call('HSET', KEYS[1], 'generation', former[1], 'left', former[2], 'ends', former[3], 'ended', former[4],
-        'sender', former[5] or '')
+        'sender', former[5])
     end
     redis.call('HSET', KEYS[1], 'resends', cjson.encode(resends))
     return
