@@ -444,6 +444,12 @@ t.test('a Redis that takes no writes is still read, also when ended entries are 
   t.equal(await client.hlen('list:{recipients}:entries'), 1)
 })
 
+t.test('the lists take 100,000 recipients', async t => {
+  const lists = new MemoryLists(stillClock().clock)
+  for (let i = 0; i < 100_000; i++) await lists.put(`${i}`, { standing: 'blocked' })
+  await t.rejects(lists.put('one more', { standing: 'blocked' }), { code: 'LISTS_FULL' })
+})
+
 t.test('in memory, a look-up removes entries that ended a second ago or earlier', async t => {
   let now = 0
   const lists = new MemoryLists({ monotonic: () => now, wall: () => START_MS })
