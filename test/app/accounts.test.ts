@@ -140,6 +140,9 @@ const wrong: [content: unknown, message: RegExp][] = [
       'file://x',
       'https://user@shop.example',
       'ftp://shop.example',
+      'ws://shop.example',
+      'wss://shop.example',
+      'app://',
       'capacitor://localhost/',
       'capacitor://*',
       'capacitor:localhost'
@@ -219,7 +222,7 @@ t.test('an account with an unknown purpose or template ends the start', async t 
   await t.rejects(start({ templates: ['order-shiped'] }), {
     name: 'ConfigError',
     message:
-      /^ACCOUNTS_FILE\[0\]\.templates\[0\] \("order-shiped"\) names no template; known: .*order-shipped/
+      /^ACCOUNTS_FILE\[0\]\.templates\[0\] \("order-shiped"\) names no template; known: (?!.*\b(\S+),.* \1,).*order-shipped/
   })
   await t.resolves(start({ purposes: ['login'], templates: ['order-shipped', 'welcome'] }))
 })
