@@ -3,6 +3,7 @@ import t from 'tap'
 import { guarded, OPEN_MS } from '../../../app/senders/breaker.js'
 import { chain } from '../../../app/senders/chain.js'
 import { readChoice, turns } from '../../../app/senders/choice.js'
+import { deliver } from '../../../app/senders/deliver.js'
 import { none } from '../../../app/senders/none.js'
 import { openSenders } from '../../../app/senders/open.js'
 import { SendError, type Sender } from '../../../app/senders/sender.js'
@@ -19,7 +20,8 @@ import {
   never,
   type Provider,
   sent,
-  startProvider
+  startProvider,
+  startSilence
 } from './servers.js'
 
 type Test = Parameters<typeof startProvider>[0]
@@ -63,6 +65,18 @@ t.test('the next sender is tried only when the one before has surely not sent', 
     t.match(await sent(t, both), outcome, JSON.stringify(does))
     t.same(asked([a.provider, b.provider]), calls)
   }
+})
+
+t.test('two providers with which no connection comes about leave time for a third', async t => {
+  const url = `https://${await startSilence(t)}`
+  const sendMs = 2_000
+  const silent = await webhook.open(
+    config({ WEBHOOK_SECRET, WEBHOOK_URL: url, SEND_TIMEOUT: String(sendMs) }),
+    clock
+  )
+  const { sender } = await start(t, 'third', ok)
+  const all = chain([silent, silent, sender].map(each => [{ sender: each, weight: 1 }]))
+  t.match(await deliver(all, message(), null, sendMs), { sender: 'third' })
 })
 
 t.test('when no sender is left, the outcome is limited only if each one was at its limit', async t => {
