@@ -89,6 +89,13 @@ t.test('a package that is not installed ends the start with what to install', as
     name: 'ConfigError',
     message: 'SMS_SENDERS names a: install it with npm install a b'
   })
+  const text = 'data:text/javascript,throw Error("broken")'
+  const broken: Provider = { ...missing, open: () => import(text) }
+  await t.rejects(
+    openProvider(broken, 'SMS_SENDERS names a', config(), clock),
+    { message: 'broken' },
+    'a package that is installed but broken fails by its own error'
+  )
   for (const [name, { packages, needs }] of Object.entries(providers)) {
     for (const each of packages?.split(' ') ?? []) await t.resolves(import(each), `${name}: ${each}`)
     t.same(
