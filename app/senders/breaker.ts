@@ -69,7 +69,7 @@ export function guarded(sender: Sender, clock: Clock): Sender {
 function aborted(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
     const give = () => setImmediate(() => reject(new SendError('unknown')))
-    signal.addEventListener('abort', give, { once: true })
+    signal.addEventListener('abort', give)
   })
 }
 
