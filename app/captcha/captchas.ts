@@ -62,6 +62,8 @@ export interface Captchas {
    * @returns null when the code was verified or cancelled; also when the same code is to be sent and has ended
    */
   renew(captcha: Captcha): Promise<Issued | null>
+  /** Whether, as the code stood when it was looked up, a resend has a code to send; `renew` has the last word. */
+  mayRenew(captcha: Captcha): boolean
   /** Ends the code for good: it cannot be resent. @returns false when it was verified or cancelled before */
   cancel(captcha: Captcha): Promise<boolean>
   /** Notes which sender took the message; `''` when no sender is known to have taken it. */
@@ -145,6 +147,11 @@ export function captchasOf({ records, secret, policy }: Options): Captchas {
       if (generation === null) return null
       const undo = () => records.restore(keyOf(id), token)
       return { id, generation, code: code(captcha, generation), lifeMs: terms.lifeMs, undo }
+    },
+
+    mayRenew({ purpose, kept: { ended, lifeMs } }) {
+      if (codePolicy(policy(), purpose).resend === 'reuse') return ended === '' && lifeMs > 0
+      return ended !== 'verified' && ended !== 'cancelled'
     },
 
     cancel: ({ id }) => records.cancel(keyOf(id)),

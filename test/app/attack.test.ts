@@ -30,6 +30,19 @@ for (const [name, open] of Object.entries(places)) {
       t.equal((await verify(app, own, lastCode(app, E164))).status, 200)
     })
 
+    await t.test('resends of a code that has ended hold up no other code of its recipient', async t => {
+      const place = await open(t)
+      const app = await place.start()
+      const { id } = (await ask(app, LOGIN)).body
+      t.equal((await cancel(app, id)).status, 204)
+      t.equal((await resend(app, id)).status, 410, 'also while no code can be sent')
+      place.advance(60_000)
+      const stranger = { remoteAddress: '203.0.113.1' }
+      const resends = Array.from({ length: 30 }, () => resend(app, id, stranger))
+      t.equal((await ask(app, LOGIN)).status, 202)
+      for (const { status } of await Promise.all(resends)) t.equal(status, 410)
+    })
+
     await t.test('one phone or mailbox gets no second code under another of its addresses', async t => {
       const app = await (await open(t)).start()
       t.equal((await ask(app, { phone: '+970 59 912 3456' })).status, 202)

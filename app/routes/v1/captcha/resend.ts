@@ -29,7 +29,12 @@ const resend: FastifyPluginAsyncTypebox = async fastify => {
           request.withheld = captcha.withheld
           request.bound = stillBoundTo(request, captcha, request.body?.locale)
         },
-        fastify.idempotent
+        fastify.idempotent,
+        // Behind the look at the key, since a repetition is answered as the first time. Before the send is counted: else
+        // whoever has the id of an ended code could hold up its recipient's other codes, and send nothing.
+        async ({ captcha }) => {
+          if (captcha !== null && !fastify.captchas.mayRenew(captcha)) throw codeEnded()
+        }
       ],
       schema: {
         operationId: 'resendCaptcha',
