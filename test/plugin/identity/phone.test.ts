@@ -194,6 +194,7 @@ t.test('a mobile number with the calling code of its region, without a plus, is 
   t.equal(canonicalPhone('491 51234', 'DE'), '+4949151234', 'too short for a mobile number')
   t.equal(canonicalPhone('469014148', 'SE'), '+46469014148', 'both readings are landlines')
   t.equal(canonicalPhone('474 612 3456', 'US'), '+14746123456', 'no mobile number of another region')
+  t.equal(canonicalPhone('690 7293', 'MG'), '+261206907293', 'though +6907293 is one')
 })
 
 t.test('trunk prefixes are removed until the number is its own canonical form', async t => {
@@ -395,6 +396,13 @@ t.test('plainNumber recognizes the usual spellings, and leaves the others to the
   t.equal(plainNumber('+4401514960018', 'CN'), '+441514960018')
   t.equal(plainNumber('4915112345678', 'DE'), undefined, 'a number that begins so may be national')
   t.equal(plainNumber('011152345678', 'AR'), undefined, 'the library replaces the 15 by a 9')
+  t.equal(plainNumber('0111470287203153', 'GA'), undefined, 'the library makes another number of the prefix')
+  t.equal(
+    plainNumber('383043328541', 'XK'),
+    undefined,
+    'a trunk prefix behind a calling code without its plus'
+  )
+  t.equal(plainNumber('35866066387', 'AX'), undefined, 'behind the calling code, no number of the region')
   t.equal(plainNumber('0013800138000', 'CN'), undefined)
   t.equal(plainNumber('+80012345678', 'CN'), undefined, 'a number of no country')
   t.equal(plainNumber('1380013800', 'CN'), undefined, 'a digit is missing')
