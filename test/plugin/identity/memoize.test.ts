@@ -81,6 +81,24 @@ t.test('a text without an answer, or one that is too long to keep, is computed a
   t.equal(asked, 5)
 })
 
+t.test('texts without an answer take the place of none that has one', async t => {
+  let asked = 0
+  const known = memoize(text => {
+    asked++
+    return text.startsWith('+') ? text : undefined
+  })
+  const texts = Array.from({ length: 2_000 }, (_, i) => `+86138${10_000_000 + i}`)
+  for (let i = 0; i < 2_000; i += 2) {
+    const pair = texts.slice(i, i + 2)
+    for (const text of [...pair, ...pair]) known(text)
+  }
+  t.equal(asked, 4_000)
+  for (let i = 0; i < 400; i++) known(`${i >> 1}`)
+  t.equal(asked, 4_400)
+  for (const text of texts) known(text)
+  t.equal(asked, 4_400, 'all two thousand are still kept')
+})
+
 t.test(
   'of the longer text that a kept one was cut from, nothing is kept once another text has come',
   async t => {
