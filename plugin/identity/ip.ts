@@ -117,7 +117,7 @@ function ipv4Groups(text: string): [number, number] {
       byte = 0
     } else byte = byte * 10 + code - 48
   }
-  return [(bits >>> 8) & 0xffff, ((bits & 0xff) << 8) | byte]
+  return [bits >>> 8, ((bits & 0xff) << 8) | byte]
 }
 
 /** The last 32 bits, in dotted decimal. */

@@ -50,7 +50,7 @@ export class Page {
     }
     const part = low + (rest[at + index] as number) * LOW
     const top = rest[at + this.size] as number
-    const later = index > 0 && part > (this.#low[first] as number) + (rest[at] as number) * LOW
+    const later = part > (this.#low[first] as number) + (rest[at] as number) * LOW
     return part + (later ? top - 1 : top) * REACH
   }
 
