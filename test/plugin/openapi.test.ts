@@ -56,6 +56,8 @@ t.test('answers and headers are documented from the rules, whichever plugin was 
         limits: [{ max: 1_000, per: 'day', timeZone: 'Asia/Shanghai' }]
       },
       { name: 'paid', key: () => 'a', limits: [{ max: () => 1, ceiling: 50, per: 'month' }] },
+      { name: 'local', key: 'ip', limits: [{ max: 3, per: 'day', timeZone: () => 'Asia/Tokyo' }] },
+      { name: 'near', key: { ip: 'request.ip', ipv6Prefix: 48 }, limits: [{ max: 3, window: '60s' }] },
       { name: 'same', key: ['ip', { digest: ['body.a', 'body.b'] }], limits: [{ max: 2, window: '60s' }] },
       { name: 'seen', key: 'ip', limits: [{ max: 2, window: '60s' }], mode: 'observe' },
       { name: 'many', key: 'ip', distinct: { phone: 'body.to' }, limits: [{ max: 5, window: '1h' }] },
@@ -85,6 +87,8 @@ t.test('answers and headers are documented from the rules, whichever plugin was 
       'A limit is reached. flood: 100 in 60s, counted by ip. mail: 1 in 60s, 5 in 1h, counted by body.to. ' +
         'quota: 1000 per day (Asia/Shanghai), counted by request.account. ' +
         'paid: up to 50 per month (UTC), counted by the key of paid. ' +
+        'local: 3 per day (time zone of the request), counted by ip. ' +
+        'near: 3 in 60s, counted by request.ip (IPv6 by /48). ' +
         'same: 2 in 60s, counted by ip and body.a, body.b. many: 5 different body.to in 1h, counted by ip. ' +
         'site: 9 in 1h, counted by all and request.ip (IPv4 by /24, IPv6 by /48). flight: one at a time by ip.'
     )
@@ -129,6 +133,8 @@ t.test('a route documents no refusal that its rules never give', async t => {
         answers[409].description,
         'A request under the same lock is still running. lock: one at a time by ip.'
       )
+    const tells = answers[403] !== undefined && 'headers' in answers[403]
+    t.equal(tells, limit === send, 'a 403 tells of limits only where a limit may refuse as well')
   }
 })
 
