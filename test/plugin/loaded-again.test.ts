@@ -38,3 +38,14 @@ t.test('a JSON Schema written by Zod in another realm is taken for JSON Schema',
   t.notOk(isForeign({ body: written }))
   t.ok(isForeign({ body: runInNewContext(`new (class Zod { '~standard' = {} })()`) }))
 })
+
+t.test(
+  'a schema that shows itself as a Standard Schema is no JSON Schema, plain as its object may be',
+  async t => {
+    const { isForeign } = await import('../../plugin/foreign-schema.js')
+    // As those of Valibot.
+    t.ok(isForeign({ body: { kind: 'schema', type: 'object', '~standard': { version: 1 } } }))
+    const bare = Object.assign(Object.create(null), { type: 'object' })
+    t.notOk(isForeign({ body: Object.defineProperty(bare, '~standard', { value: {} }) }))
+  }
+)
