@@ -143,6 +143,9 @@ const errors: Ending[] = [
   route('an error that names a 4xx status', refused, () => async () => {
     throw broken({ statusCode: 422 })
   }),
+  route('an error that names a 4xx status as a text', refused, () => async () => {
+    throw broken({ statusCode: '422' })
+  }),
   route('an error that names a 5xx status', { ...failed, status: 503 }, () => () => {
     throw broken({ statusCode: 503 })
   }),
