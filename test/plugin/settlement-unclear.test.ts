@@ -207,6 +207,20 @@ t.test('errors of another context, as those of Node and fetch under Jest, are re
     t.equal(await isCounted(t, thrown(code)), counted, code)
 })
 
+t.test('what a client tells beside the code of an error counts as well', async t => {
+  for (const [error, counted] of [
+    [{ name: 'HTTPParserError' }, true],
+    [{ code: 'ERR_BAD_RESPONSE', response: { status: 202 } }, true],
+    [{ code: 'ERR_BAD_RESPONSE', response: { status: 502 } }, false],
+    [{ code: 'ETIMEDOUT', cause: { syscall: 'read' } }, true],
+    [{ code: 'ETIMEDOUT', cause: { syscall: 'connect' } }, false],
+    [{ code: 'ETIMEDOUT', cause: new AggregateError([]) }, false]
+  ] as const) {
+    const thrown = Object.assign(new Error('failed'), error)
+    t.equal(await isCounted(t, () => Promise.reject(thrown)), counted, JSON.stringify(error))
+  }
+})
+
 t.test('errors of node-fetch 2, which have a type in place of a code, are recognized', async t => {
   for (const [type, counted] of [
     ['request-timeout', true],
