@@ -225,7 +225,8 @@ for (const place of await places(t)) {
     const { receipt } = (await ask(202)).json() as { receipt: string }
     const says = async (text: unknown, message: RegExp) =>
       t.rejects(worker.limit.refund(text as string), { code: RECEIPT, statusCode: 400, message })
-    for (const none of [undefined, null, 1, {}, '', 'receipt', 'A'.repeat(1e6)])
+    const short = receipt.slice(0, 16)
+    for (const none of [undefined, null, 1, {}, '', 'receipt', short, 'A'.repeat(1e6)])
       await says(none, /^the receipt is none: pass the text as receipt\(\) gave it$/)
     const last = receipt.at(-5) === 'A' ? 'B' : 'A'
     await says(receipt.slice(0, -5) + last + receipt.slice(-4), /^the receipt was altered or cut short/)
