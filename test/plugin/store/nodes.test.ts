@@ -13,6 +13,7 @@ t.test('the first hash tag of a key, even in a prefix of the client, says its no
   t.equal(nodeOf({}), 'its own')
   t.equal(nodeOf({ keyPrefix: 'app:' }), 'its own')
   t.equal(nodeOf({ keyPrefix: '{app}:' }), 'that of the app')
+  t.equal(slotOf('foo{}{bar}'), 8_363, 'where the first tag is empty, the whole key tells, as in Redis')
   const natMap = { 'its own': { host: 'outside', port: 1 } }
   t.equal(nodeOf({ natMap }), 'outside:1')
   t.equal(nodeOf({ natMap: (node: string) => (node === 'its own' ? natMap[node] : null) }), 'outside:1')
