@@ -2,6 +2,8 @@ import { rmSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import type { BuildOptions } from '../../app/app.js'
 import type { AuditEvent } from '../../app/audit/event.js'
+import { loadPolicy } from '../../app/policy.js'
+import type { Rule } from '../../plugin/index.js'
 import { read } from '../docs/blocks.js'
 import { heardOn } from '../helper/channel.js'
 import { folderOf } from '../helper/folder.js'
@@ -184,6 +186,18 @@ t.test('metrics count decisions, refusals by rule, and duplicates', async t => {
     'limit_refusals_total{route="POST /v1/sms",rule="same-content"} 2',
     'limit_duplicates_total{route="POST /v1/sms"} 2',
     'sends_total{channel="sms",sender="outbox",outcome="sent"} 3'
+  ])
+})
+
+t.test('a rule that refuses by several of its limits counts as one refusal', async t => {
+  const policy = loadPolicy()
+  const limits = ['60s', '1h'].map(window => ({ max: 1, window }))
+  const rules = policy.rules.map(rule => (rule.name === 'recipient' ? { ...rule, limits } : rule) as Rule)
+  const app = await (await places.memory(t)).start({}, { policy: { ...policy, rules } })
+  await ask(app)
+  t.match(await ask(app), { status: 429, body: { 'violated-policies': ['recipient-60s', 'recipient-1h'] } })
+  showsAll(t, (await app.inject('/metrics')).body, [
+    'limit_refusals_total{route="POST /v1/captcha",rule="recipient"} 1'
   ])
 })
 
