@@ -135,6 +135,21 @@ t.test('an event is filled in with time, account, recipient, network and cost', 
   t.match(events()[6], { cost: { amount: 0.001 } }, 'a mail counts as one, without segments')
 })
 
+t.test('the network is the end user’s: one hash for each IPv4 address, and for each /64 of IPv6', async t => {
+  const told = heardOn<AuditEvent>(t, 'verification-api:audit')
+  const app = await (await places.memory(t)).start()
+  const networkOf = async (remoteAddress: string, headers = {}) => {
+    await askFor(app, {}, { remoteAddress, headers })
+    return told.at(-1)?.network
+  }
+  const ipv6 = await networkOf('2001:db8:0:7::1')
+  t.equal(await networkOf('2001:DB8:0:7:8::9'), ipv6)
+  t.equal(await networkOf('192.0.2.1', { 'x-end-user-ip': '2001:db8:0:7::2' }), ipv6)
+  t.not(await networkOf('2001:db8:0:8::1'), ipv6)
+  t.equal(await networkOf('::ffff:192.0.2.1'), await networkOf('192.0.2.1'))
+  t.not(await networkOf('192.0.2.2'), await networkOf('192.0.2.1'))
+})
+
 const rule: Rule = { name: 'ip', key: 'ip', limits: [{ max: 1, window: '60s' }] }
 const early: Rule = { name: 'early', key: 'ip', counts: 'attempts', limits: [{ max: 3, window: '60s' }] }
 
