@@ -197,6 +197,21 @@ t.test('a mistake in policy or accounts changes neither, and is named with its p
   t.equal(await told(app, 'key of shop'), 202)
 })
 
+t.test('a duplicate that the rules before a reload refuse counts as one after it', async t => {
+  const app = await (await places.memory(t)).start()
+  const message = { phone: E164, template: 'password-changed' }
+  for (let i = 0; i < 2; i++) t.equal((await post(app, '/v1/sms', message)).status, 202)
+  const key = [{ value: 'request.recipient.identity' }]
+  const rules = policy.rules.map(rule => (rule.name === 'same-content' ? { ...rule, key } : rule))
+  const decided = (event: unknown) => {
+    if ((event as DecisionEvent).stage === 'attempts') app.replacePolicy({ ...policy, rules })
+  }
+  subscribe('fastify-send-limit:decision', decided)
+  t.teardown(() => unsubscribe('fastify-send-limit:decision', decided))
+  t.equal((await post(app, '/v1/sms', message)).status, 429)
+  t.match((await app.inject('/metrics')).body, 'limit_duplicates_total{route="POST /v1/sms"} 1\n')
+})
+
 t.test('both may change together: the lists of accounts are checked against the new policy', async t => {
   const { app, write } = await start(t, await places.memory(t), [{ ...shop, purposes: ['login'] }])
   write({ policy: { ...policy, purposes: { pay: policy.purposes.login } } as Policy })
