@@ -99,6 +99,7 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
   [{ TRUST_PROXY: '0.0.0.0/0' }, /^TRUST_PROXY .* is no network/],
   [{ TRUST_PROXY: '::ffff:0:0/96' }, /^TRUST_PROXY .* is no network/],
   [{ TRUST_PROXY: '10.0.0.0/8/8' }, /^TRUST_PROXY .* is no network/],
+  [{ TRUST_PROXY: '10.0.0.0/0x8' }, /^TRUST_PROXY .* is no network/],
   [{ TRUST_PROXY: 'proxy/8' }, /^TRUST_PROXY .* is no network/],
   [{ TRUST_PROXY: 'loopback-not' }, /^TRUST_PROXY .* is no network/],
   [
