@@ -184,6 +184,7 @@ for (const [name, open] of Object.entries(places)) {
               { key: [{ value: 'request.captcha.purpose' }, { email: 'request.captcha.identity' }] },
               /\.key\[1\]\.email names /
             ],
+            ['mail', { key: { ip: 'request.recipient.identity' } }, /\.key\.ip names /],
             [
               'same-content',
               { key: { digest: ['request.recipient.identity', 'request.message.param.code'] } },
