@@ -36,7 +36,8 @@ for (const [name, open] of Object.entries(places)) {
       t.match(
         await verify(app, id, code, {
           purpose: 'payment',
-          params: { ...PAYMENT, payee: 'Zoë\u00a0& Söhne' }
+          // In another order than the purpose names them in.
+          params: { payee: 'Zoë\u00a0& Söhne', amount: PAYMENT.amount }
         }),
         {
           status: 200,
