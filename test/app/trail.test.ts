@@ -2,6 +2,7 @@ import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import fs, { mkdirSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { mock } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
@@ -238,6 +239,26 @@ t.test('lines that wait for a slow reader follow without a further line, and all
   t.equal(text, lines.map(line => `${line}\n`).join(''), 'all lines come before the trail is closed')
   t.match(errors, [{ code: 'EAGAIN' }, { code: 'EAGAIN' }])
   t.equal(errors.length, 2, 'nothing is lost')
+})
+
+t.test('a pipe that stays full is tried again by one timer, and not after the end', async t => {
+  const { pipe, reader } = pipeOf(t)
+  const slow = reader()
+  t.teardown(() => fs.closeSync(slow))
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const timers = t.capture(globalThis, 'setTimeout', globalThis.setTimeout)
+  const errors: Error[] = []
+  const trail = openTrail(pipe, error => errors.push(error as Error))
+  for (let i = 0; i < 100; i++) trail.write('x'.repeat(4_999))
+  t.equal(timers().length, 1)
+  await trail.close()
+  mock.timers.tick(50)
+  t.match(errors, [
+    { code: 'EAGAIN' },
+    { message: 'lines are lost: they waited to be written until the end' }
+  ])
+  t.equal(errors.length, 2, 'nothing is written to what another file may have by then')
 })
 
 t.test('a line that broke off is ended before the next one is written', async t => {
