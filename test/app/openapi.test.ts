@@ -325,6 +325,18 @@ t.test('after a reload the document is that of an app started with the same file
   t.same(await documentsOf(app), after, 'a refused reload changes nothing')
 })
 
+t.test('the document says so when there is no template to choose', async t => {
+  const { folder: TEMPLATES_DIR, write } = templatesFolder(t)
+  const { sms, mail } = loadFiles()
+  write({ sms: { captcha: sms.captcha as Template }, mail: { captcha: mail.captcha as Template } })
+  const app = await (await places.memory(t)).start({ TEMPLATES_DIR })
+  const { paths } = (await app.inject('/openapi.json')).json()
+  for (const path of ['/v1/sms', '/v1/mail']) {
+    const { schema } = paths[path].post.requestBody.content['application/json']
+    t.equal(schema.properties.template.description, 'The name of the template. There is none to choose.')
+  }
+})
+
 t.test('the page at /docs is served without warnings', async t => {
   const { lines, stream } = logStream()
   const app = await (await places.memory(t)).start({ LOG_LEVEL: 'warn' }, { logStream: stream })
