@@ -1,5 +1,6 @@
 import t from 'tap'
 import { loadPolicy } from '../../app/policy.js'
+import { captchaExample } from '../../app/schemas/captcha.js'
 import type { Param, Template, TemplateFiles } from '../../app/templates/schema.js'
 import { loadTemplates, templatesOf } from '../../app/templates/templates.js'
 import { heardOn } from '../helper/channel.js'
@@ -286,4 +287,11 @@ t.test('the OpenAPI document has the params of a purpose whose codes are bound',
   for (const path of ['/v1/captcha', '/v1/captcha/verify'])
     t.match(schema(path).properties.params, { type: 'object', maxProperties: 16, examples: [{ payee: /./ }] })
   t.match(schema('/v1/captcha').properties.purpose.description, /, payment { amount, payee }\. /)
+})
+
+t.test('the example of a body is for a purpose without params, if there is one', async t => {
+  const { purposes } = loadPolicy()
+  const { login } = purposes as { login: typeof payment }
+  t.match(captchaExample({ payment, login }), { purpose: 'login' })
+  t.equal(captchaExample({ payment }), undefined)
 })
