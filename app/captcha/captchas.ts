@@ -5,7 +5,7 @@ import type { Recipient } from '../recipient.js'
 import { seal, unseal } from '../seal.js'
 import { canonical, type Values } from '../templates/params.js'
 import { codeOf, codePolicy } from './code.js'
-import type { Checked, Kept, Records, Terms } from './records.js'
+import { type Checked, isRenewable, isUsable, type Kept, type Records, type Terms } from './records.js'
 
 /** What a code is requested with: recipient, purpose and circumstances. */
 export interface Asked extends Recipient {
@@ -149,10 +149,8 @@ export function captchasOf({ records, secret, policy }: Options): Captchas {
       return { id, generation, code: code(captcha, generation), lifeMs: terms.lifeMs, undo }
     },
 
-    mayRenew({ purpose, kept: { ended, lifeMs } }) {
-      if (codePolicy(policy(), purpose).resend === 'reuse') return ended === '' && lifeMs > 0
-      return ended !== 'verified' && ended !== 'cancelled'
-    },
+    mayRenew: ({ purpose, kept }) =>
+      codePolicy(policy(), purpose).resend === 'reuse' ? isUsable(kept) : isRenewable(kept),
 
     cancel: ({ id }) => records.cancel(keyOf(id)),
     noteSender: ({ id, generation }, sender) => records.noteSender(keyOf(id), generation, sender)

@@ -1,7 +1,16 @@
 import { type Clock, type Instant, instantIn, msUntil } from '../clock.js'
 import { OldestFirst } from '../oldest-first.js'
 import { problem } from '../problem.js'
-import { type Checked, type Kept, RETENTION_MS, type Records, type Terms, UNTRIED } from './records.js'
+import {
+  type Checked,
+  isRenewable,
+  isUsable,
+  type Kept,
+  RETENTION_MS,
+  type Records,
+  type Terms,
+  UNTRIED
+} from './records.js'
 
 type Held = Omit<Kept, 'lifeMs'> & { expiresAt: Instant; until: number; resends: Resend[] }
 
@@ -121,13 +130,13 @@ export class MemoryRecords implements Records {
   /** The record of a code that may still be used. */
   private usable(key: string): Held | undefined {
     const held = this.find(key)
-    return held !== undefined && held.ended === '' && this.kept(held).lifeMs > 0 ? held : undefined
+    return held !== undefined && isUsable(this.kept(held)) ? held : undefined
   }
 
   /** The record of a code that may be resent or cancelled. */
   private renewable(key: string): Held | undefined {
     const held = this.find(key)
-    return held?.ended === 'verified' || held?.ended === 'cancelled' ? undefined : held
+    return held !== undefined && isRenewable(held) ? held : undefined
   }
 
   private kept({ until: _, resends: __, expiresAt, ...held }: Held): Kept {

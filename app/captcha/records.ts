@@ -17,6 +17,12 @@ export interface Kept {
   sender: string
 }
 
+/** Whether the valid code may still be used. */
+export const isUsable = ({ ended, lifeMs }: Pick<Kept, 'ended' | 'lifeMs'>) => ended === '' && lifeMs > 0
+
+/** Whether another code may follow under the same id. */
+export const isRenewable = ({ ended }: Pick<Kept, 'ended'>) => ended !== 'verified' && ended !== 'cancelled'
+
 /** The lifetime of a code in milliseconds, and how often it may be tried. */
 export interface Terms {
   lifeMs: number

@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import { prepareCaptcha } from '../../../captcha/prepare.js'
-import type { Ended, Kept } from '../../../captcha/records.js'
+import { type Ended, isUsable, type Kept } from '../../../captcha/records.js'
 import { iso } from '../../../clock.js'
 import { factsIn, keyFrom } from '../../../facts.js'
 import { noteStanding } from '../../../lists/block-list.js'
@@ -44,7 +44,7 @@ const status: FastifyPluginAsyncTypebox = async fastify => {
         purpose,
         status: statusOf(kept),
         delivery: concealed || kept.sender ? ('accepted' as const) : ('unknown' as const),
-        triesLeft: kept.ended === '' && kept.lifeMs > 0 ? kept.triesLeft : 0,
+        triesLeft: isUsable(kept) ? kept.triesLeft : 0,
         expiresAt: iso(now + kept.lifeMs),
         resendAt: iso(now + (retryAfterMs ?? 0))
       }
