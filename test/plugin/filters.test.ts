@@ -3,7 +3,7 @@ import { mock } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import Fastify from 'fastify'
 import t from 'tap'
-import { errors, type Filter, type FilterResult, limitPlugin, type Rule } from '../../plugin/index.js'
+import { type Filter, type FilterResult, limitPlugin, type Rule } from '../../plugin/index.js'
 import { MemoryStore } from '../../plugin/store/memory.js'
 import { open } from '../helper/face.js'
 import { logStream } from '../helper/log-stream.js'
@@ -41,17 +41,6 @@ t.test('a filter is initialized and closed once, however many routes name it', a
   t.same(log.splice(0), ['init a', 'init b', 'check a', 'check b', 'check a', 'check b'])
   await app.close()
   t.same(log, ['close b', 'close a'])
-})
-
-t.test('a refusal that a filter throws without a problem document is answered as its code says', async t => {
-  const { app } = await open(t)
-  const check = () => {
-    throw new errors.BlockedError('friends')
-  }
-  app.get('/x', { config: { limit: { name: 'friends', check } } }, async () => 'sent')
-  const { statusCode, body } = await app.inject('/x')
-  t.equal(statusCode, 403)
-  t.match(JSON.parse(body), { status: 403, code: 'FST_SEND_LIMIT_BLOCKED', detail: 'blocked by: friends' })
 })
 
 t.test('an init that rejects ends the start, and initialized filters are closed', async t => {
