@@ -1,5 +1,4 @@
 import { deepStrictEqual } from 'node:assert/strict'
-import { mock } from 'node:test'
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
@@ -26,6 +25,7 @@ import {
 } from '../../contract/specs.js'
 import { Time } from '../../contract/time.js'
 import { gate } from '../../helper/gate.js'
+import { intervals } from '../../helper/intervals.js'
 import { until } from '../../helper/until.js'
 
 /** Long enough for a busy machine. */
@@ -662,20 +662,7 @@ t.test('of more than 65,536 entries only the latest wait for their carry-over', 
 t.test('closing carries over what it still can, reports the rest, and leaves no timer', async t => {
   const timers = () => process.getActiveResourcesInfo().filter(name => name === 'Timeout').length
   const before = timers()
-  const { setInterval, clearInterval } = globalThis
-  const intervals = new Set<unknown>()
-  const begun = mock.method(globalThis, 'setInterval', (then: () => void, ms: number) => {
-    const timer = setInterval(then, ms)
-    intervals.add(timer)
-    return timer
-  })
-  const ended = mock.method(globalThis, 'clearInterval', (timer: NodeJS.Timeout | undefined) => {
-    intervals.delete(timer)
-    clearInterval(timer)
-  })
-  t.teardown(() => {
-    for (const each of [begun, ended]) each.mock.restore()
-  })
+  const running = intervals(t)
   for (const broken of [true, false]) {
     const opened = open()
     const { primary, state, heard, fallback, used, send } = opened
@@ -690,7 +677,7 @@ t.test('closing carries over what it still can, reports the rest, and leaves no 
     t.match(heard, broken ? [{ message: 'the app ends' }, 2] : [])
     t.equal(heard.length, broken ? 2 : 0)
     t.equal(timers(), before)
-    t.equal(intervals.size, 0, 'nor one that would let the process end')
+    t.equal(running.size, 0, 'nor one that would let the process end')
     primary.peek = () => t.fail('looked at') as never
     await sleep(2 * TIMEOUT_MS)
   }

@@ -11,6 +11,7 @@ import { RedisServer } from '../../../plugin/store/server.js'
 import { introduce } from '../../helper/cluster.js'
 import { appOf } from '../../helper/face.js'
 import { folderOf } from '../../helper/folder.js'
+import { intervals } from '../../helper/intervals.js'
 import { launch } from '../../helper/launcher.js'
 import { logStream } from '../../helper/log-stream.js'
 import { freePort, startRedis } from '../../helper/redis.js'
@@ -482,20 +483,7 @@ t.test('an app that closes while its check is unanswered asks no more', async t 
 t.test('a check asked for while the start still waits leaves one timer, and none after the end', async t => {
   const { pid, client } = await startRedis(t)
   process.kill(pid, 'SIGSTOP')
-  const checks = new Set<unknown>()
-  const { setInterval, clearInterval } = globalThis
-  const begun = mock.method(globalThis, 'setInterval', (then: () => void, ms: number) => {
-    const check = setInterval(then, ms)
-    checks.add(check)
-    return check
-  })
-  const ended = mock.method(globalThis, 'clearInterval', (check: NodeJS.Timeout | undefined) => {
-    checks.delete(check)
-    clearInterval(check)
-  })
-  t.teardown(() => {
-    for (const each of [begun, ended]) each.mock.restore()
-  })
+  const checks = intervals(t)
   const log = { warn() {}, error() {} }
   const examination = new Examination(new RedisServer(client, 'sl:'), 'a fingerprint', 50, log)
   const start = examination.begin()
