@@ -136,9 +136,9 @@ export const VerifyBody = Type.Object(
   {
     id: GivenId,
     code: Type.String({
-      pattern: '^[\\s‐-―－-]*([0-9０-９][\\s‐-―－-]*){4,10}$',
       maxLength: 64,
-      description: 'The code as the user typed it. Spaces, dashes and full-width digits are accepted.'
+      description:
+        'The code as the user typed or pasted it: 4 to 10 digits of any script. Spaces, dashes and invisible characters are ignored.'
     }),
     purpose: Type.Optional(
       Type.Unsafe<string>({

@@ -127,37 +127,46 @@ for (const [name, open] of Object.entries(places)) {
       }
     )
 
-    await t.test('a code may be typed with blanks, dashes or full-width digits', async t => {
-      const app = await (await open(t)).start()
-      const wide = (code: string) =>
-        code.replace(/\d/g, digit => String.fromCodePoint(0xff10 + Number(digit)))
-      const typed = (code: string) => [
-        `${code.slice(0, 3)} ${code.slice(3)}`,
-        ` ${code.slice(0, 3)}–${code.slice(3)}\n`,
-        wide(code)
-      ]
-      for (const [i, phone] of ['13800138001', '13800138002', '13800138003'].entries()) {
-        const { id } = (await ask(app, { phone })).body
-        const code = lastCode(app, `+86${phone}`)
-        t.match(await verify(app, id, typed(wrong(code))[i] as string), {
-          status: 422,
-          body: { triesLeft: 4 }
-        })
-        t.equal((await verify(app, id, typed(code)[i] as string)).status, 200)
+    await t.test(
+      'a code may be typed with blanks, dashes, invisible characters or digits of any script',
+      async t => {
+        const app = await (await open(t)).start()
+        const inScript = (code: string, zero: string) =>
+          code.replace(/\d/g, digit => String.fromCodePoint((zero.codePointAt(0) as number) + Number(digit)))
+        const typed = (code: string) => [
+          `${code.slice(0, 3)} ${code.slice(3)}`,
+          ` ${code.slice(0, 3)}–${code.slice(3)}\n`,
+          // Full-width, Arabic, Persian, Devanagari, Chakma.
+          ...['０', '٠', '۰', '०', '𑄶'].map(zero => inScript(code, zero)),
+          `\u2068${code}\u2069\u200f`,
+          `\u200e${code.slice(0, 3)}\u200b${code.slice(3)}`
+        ]
+        for (const i of typed('').keys()) {
+          const phone = `138001380${10 + i}`
+          const { id } = (await ask(app, { phone }, { remoteAddress: `192.0.2.${i}` })).body
+          const code = lastCode(app, `+86${phone}`)
+          t.match(await verify(app, id, typed(wrong(code))[i] as string), {
+            status: 422,
+            body: { triesLeft: 4 }
+          })
+          t.equal((await verify(app, id, typed(code)[i] as string)).status, 200)
+        }
+        const { id } = (await ask(app, { phone: '13800138004' })).body
+        for (const code of [
+          '',
+          '123',
+          '12 3',
+          '12345678901',
+          '12345a',
+          '１２３',
+          '123456'.padEnd(65),
+          '一二三四',
+          '１２³４',
+          '①②③④'
+        ])
+          t.match(await verify(app, id, code), { status: 422, body: { code: 'INVALID' } }, code)
       }
-      const { id } = (await ask(app, { phone: '13800138004' })).body
-      for (const code of [
-        '',
-        '123',
-        '12 3',
-        '12345678901',
-        '12345a',
-        '１２３',
-        '123456'.padEnd(65),
-        '一二三四'
-      ])
-        t.match(await verify(app, id, code), { status: 422, body: { code: 'INVALID' } }, code)
-    })
+    )
 
     await t.test('the right code verifies once, and the answer says its recipient and purpose', async t => {
       const app = await (await open(t)).start()

@@ -3,6 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import type { Captcha } from '../../../captcha/captchas.js'
 import { findCaptcha } from '../../../captcha/prepare.js'
 import { type Checked, UNTRIED } from '../../../captcha/records.js'
+import { flaw } from '../../../flaw.js'
 import { invalidBy } from '../../../invalid.js'
 import { problem } from '../../../problem.js'
 import { isSame, recipientOf } from '../../../recipient.js'
@@ -20,7 +21,7 @@ const verify: FastifyPluginAsyncTypebox = async fastify => {
     if (captcha === null) return UNTRIED
     // The purpose and recipient that the caller names must be those of the code.
     const agrees = purpose === captcha.purpose && (recipient === null || isSame(recipient, captcha))
-    return fastify.captchas.check(captcha, agrees ? digitsOf(code) : undefined, bound ?? undefined)
+    return fastify.captchas.check(captcha, agrees ? code : undefined, bound ?? undefined)
   }
 
   fastify.post(
@@ -29,7 +30,8 @@ const verify: FastifyPluginAsyncTypebox = async fastify => {
       config: { limit: ['verify-attempts', 'verify-failures', 'verify-failures-recipient'] },
       preParsing: fastify.identify,
       preHandler: async request => {
-        const { id, phone, email, params } = request.body
+        const { id, code, phone, email, params } = request.body
+        request.body.code = digitsOf(code)
         if (params !== undefined) request.bound = saidToBe(params)
         if ((phone ?? email) !== undefined)
           request.recipient = recipientOf({ phone, email }, { region: fastify.region })
@@ -93,9 +95,26 @@ function saidToBe(params: Given): Values {
 
 type Outcome = 'verified' | 'wrong' | 'ended' | 'unknown'
 
-/** The digits of what was typed: full-width ones are made plain, and all else is dropped. */
+const BETWEEN = /[\s\p{Pd}\p{Cf}]/gu
+const CODE = '^[0-9]{4,10}$'
+
+/**
+ * The digits of what was typed or pasted. Not by a pattern of the schema: many clients check those by expressions
+ * without Unicode properties.
+ * @throws a problem (422) where it is no code
+ */
 function digitsOf(typed: string): string {
-  return typed.normalize('NFKC').replace(/[^0-9]/g, '')
+  const digits = typed.replace(BETWEEN, '').replace(/\p{Nd}/gu, plainDigit)
+  if (!new RegExp(CODE).test(digits)) throw invalidBy([flaw('#/code', 'PATTERN', { pattern: CODE })])
+  return digits
+}
+
+/** As in the plugin: Unicode has the ten digits of a script in a row, from zero. */
+function plainDigit(digit: string): string {
+  const code = digit.codePointAt(0) as number
+  let zero = code
+  while (/\p{Nd}/u.test(String.fromCodePoint(zero - 1))) zero--
+  return String((code - zero) % 10)
 }
 
 function outcomeOf({ verified, tried }: Checked): Outcome {
