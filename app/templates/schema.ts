@@ -36,7 +36,9 @@ const ParamSchema = Type.Object(
 )
 export type Param = Static<typeof ParamSchema>
 
-const Sms = Type.Object({ text: Line }, strict)
+/** Mostly one line; another may name the site of a code. */
+const Text = Type.String({ pattern: '^[^\\u0000-\\u0009\\u000b-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$' })
+const Sms = Type.Object({ text: Text }, strict)
 const Mail = Type.Object(
   {
     subject: Line,

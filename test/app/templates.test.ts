@@ -144,6 +144,23 @@ t.test('a mail keeps the lines of its template, which must be a list of lines', 
   }
 })
 
+t.test('an SMS may end with a line that tells a phone for which site its code is', async t => {
+  const { params } = files.sms.captcha as Template
+  const text = (words: string) => `{code} ${words} {action} {minutes}\n\n@shop.example #{code}`
+  const { render } = templatesOf(withSms(params, text('is your code to'), text('验证码')))
+  const given = { code: '012345', action: 'log in', minutes: 5 }
+  t.match(render('sms', 'test', 'en', given), {
+    text: '012345 is your code to log in 5\n\n@shop.example #012345',
+    segments: 1
+  })
+  // 70 and 71 characters, the line ends among them.
+  for (const [length, segments] of [
+    [34, 1],
+    [35, 2]
+  ] as const)
+    t.match(render('sms', 'test', 'zh', { ...given, action: '登'.repeat(length) }), { segments })
+})
+
 t.test('values are escaped in HTML, and in HTML alone', async t => {
   const name = `<b onclick="x('1')">&amp;</b>`
   const { subject, text, html } = templates.render('mail', 'welcome', 'en', { name })
@@ -454,7 +471,7 @@ t.test('every mistake in the template files is named with its path', async t => 
   const many = Array.from({ length: 17 }, (_, i) => `a${i}`)
   const all = many.map(name => `{${name}}`).join('')
   wrong(withSms(Object.fromEntries(many.map(name => [name, text])), all), 'templates.sms.test.params ')
-  for (const sign of ['\n', '\u007f', '\u0085', '\u2028', '\u2029']) {
+  for (const sign of ['\t', '\r', '\u007f', '\u0085', '\u2028', '\u2029']) {
     wrong(withSms({}, `a${sign}b`), 'templates.sms.test.locales.en.text (')
   }
   wrong(withSms({ a: { ...text, pattern: '(' } }, '{a}'), 'templates.sms.test.params.a.pattern ("(") must be')
