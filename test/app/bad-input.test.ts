@@ -73,6 +73,7 @@ const bodies: Record<string, [status: number, body: unknown, code?: string][]> =
     [422, { phone: '123', template, params }, 'PHONE_INVALID'],
     [422, { phone: '+86 10 1234 5678', template, params }, 'PHONE_TAKES_NO_SMS'],
     [422, { phone: '+44 56 1234 5678', template, params }, 'PHONE_TAKES_NO_SMS'],
+    [422, { phone: '+54 11 2345 6789', template, params }, 'PHONE_TAKES_NO_SMS'],
     [422, { phone: '+44 70 1234 5678', template, params }, 'PHONE_TAKES_NO_SMS'],
     [422, { phone: '+881 6 1234 5678', template, params }, 'COUNTRY_NOT_SERVED'],
     [422, { phone: '+870 773 123 456', template, params }, 'COUNTRY_NOT_SERVED']

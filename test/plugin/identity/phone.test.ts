@@ -224,6 +224,8 @@ const NO_NUMBER: [what: string, text: string][] = [
   ['a short code', '110'],
   ['no such area', '+1 000 555 0123'],
   ['no such country', '+999 13800138000'],
+  ['a Mexican number as it was until 2019', '+52 1 55 1234 5678'],
+  ['a Brazilian mobile number without its ninth digit', '+55 11 8123 4567'],
   ['prefix of another region', '011 86 138 0013 8000'],
   ['two pluses', '++8613800138000'],
   ['plus inside', '86+13800138000'],
