@@ -65,6 +65,9 @@ t.test('nginx in front of two instances', { skip }, async t => {
     const headers = { 'x-admin-key': ADMIN_KEY }
     for (const path of [...operators, ...spelled, ...open])
       t.equal((await place.ask(path, { headers })).status, 404, path)
+    // Reaches a route that nginx does not open, the only one with a wildcard: the files of /docs.
+    const out = '/docs/static/index.html/../../../v1/captcha/a'
+    t.equal((await place.ask(out, { headers })).status, 403, out)
     for (const path of paths) {
       const answer = await fetch(`http://127.0.0.1:${place.portOf('3001')}${path}`, { headers })
       t.equal(answer.status, 200, `${path}, on the machine`)
