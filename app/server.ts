@@ -47,12 +47,13 @@ async function serve(): Promise<void> {
   const stop = (signal: string) => {
     if (stopping) return
     stopping = true
-    // A second signal then finds no listener and ends the process at once.
-    const listenNoMore = () => {
-      for (const name of SIGNALS) process.removeListener(name, stop)
+    const exit = () => process.exit(1)
+    // A second signal ends the process at once. This needs a listener, too (see below).
+    const exitOnSignal = () => {
+      for (const name of SIGNALS) process.on(name, exit)
     }
-    setTimeout(listenNoMore, ONE_SIGNAL).unref()
-    setTimeout(() => process.exit(1), handlerTimeoutOf(config) + CLOSE_SLACK).unref()
+    setTimeout(exitOnSignal, ONE_SIGNAL).unref()
+    setTimeout(exit, handlerTimeoutOf(config) + CLOSE_SLACK).unref()
     building.then(
       app => app.log.info({ signal }, 'closing'),
       () => {}

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, connect, createServer } from 'node:net'
@@ -20,9 +20,14 @@ const server = scriptOf('app/server.ts')
 /** The option of Node by which a process runs this module first. */
 const importing = (module: string) => `--import=data:text/javascript,${encodeURIComponent(module)}`
 
-function run(t: Test, env: NodeJS.ProcessEnv, args = [...process.execArgv, server]) {
+function run(
+  t: Test,
+  env: NodeJS.ProcessEnv,
+  args = [...process.execArgv, server],
+  command = process.execPath
+) {
   const { PATH } = process.env
-  const child = spawn(process.execPath, args, {
+  const child = spawn(command, args, {
     env: { PATH, PORT: '0', LOG_LEVEL: 'silent', ...env }
   })
   t.teardown(() => child.kill('SIGKILL'))
@@ -101,12 +106,12 @@ t.test('with accounts configured the server prints no key of development', async
   t.match(await line(), `${base}/v1/dev/outbox`)
 })
 
-/** A server that is just sending a mail, whose provider does not answer. */
-async function sending(t: Test, timeoutMs: number, more: NodeJS.ProcessEnv = {}) {
+/** A server that is just sending a mail, whose provider does not answer. @param start starts it */
+async function sending(t: Test, timeoutMs: number, more: NodeJS.ProcessEnv = {}, start = run) {
   const mailbox = await startMail(t)
   mailbox.mode = 'hang'
   const smtp = { SMTP_URL: mailbox.url, MAIL_FROM: 'shop@example.com', SEND_TIMEOUT: `${timeoutMs}`, ...more }
-  const { child, line, ended } = run(t, smtp)
+  const { child, line, ended } = start(t, smtp)
   const base = (await line()).replace('Listening on ', '')
   const mail = { to: 'jane@example.com', template: 'password-changed' }
   const answer = post(`${base}/v1/mail`, mail).then(
@@ -145,9 +150,27 @@ t.test('a signal that comes again later ends the server at once', async t => {
   const { child, ended, answer } = await sending(t, 25_000)
   const again = setInterval(() => child.kill('SIGTERM'), 100)
   t.teardown(() => clearInterval(again))
-  t.match(await ended, { code: null, signal: 'SIGTERM' })
+  t.match(await ended, { code: 1, signal: null })
   t.equal(await answer, 'fetch failed')
 })
+
+/** What makes a command the first process of a namespace, as in a container. */
+const asFirst = ['--pid', '--fork', '--kill-child']
+const noNamespace = spawnSync('unshare', [...asFirst, 'true']).status !== 0 && 'no namespaces'
+
+t.test(
+  'a signal that comes again later ends the first process of a container',
+  { skip: noNamespace },
+  async t => {
+    const start: typeof run = (t, env) =>
+      run(t, env, [...asFirst, process.execPath, ...process.execArgv, server], 'unshare')
+    const { child, ended } = await sending(t, 25_000, {}, start)
+    const pid = Number(readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8'))
+    const again = setInterval(() => process.kill(pid, 'SIGTERM'), 100)
+    t.teardown(() => clearInterval(again))
+    t.match(await ended, { code: 1, signal: null })
+  }
+)
 
 t.test('on SIGHUP the server reads its policy anew, and runs on if that is wrong', async t => {
   const POLICY_FILE = join(folderOf(t), 'policy.json')
