@@ -225,6 +225,35 @@ t.test('a Redis that has become a replica is still read if no other is in its pl
   t.equal((app.redis as Redis).stream, stream)
 })
 
+t.test('however many writes a replica refuses, one look for the master is made, and ended', async t => {
+  const { client, url } = await startRedis(t)
+  const app = await startApp(t, { REDIS_URL: url, LIMIT_SECRET }, {})
+  // Nothing listens there.
+  await client.replicaof('127.0.0.1', 1)
+  const told = async (name: string) => Number(new RegExp(`${name}:(\\d+)`).exec(await client.info())?.[1])
+  const received = await told('total_connections_received')
+  const connected = await told('connected_clients')
+  await Promise.all(Array.from({ length: 20 }, () => t.rejects(app.redis.set('a key', ''), /READONLY/)))
+  await until(async () => (await told('total_connections_received')) > received, 'a look')
+  await until(async () => (await told('connected_clients')) === connected, 'its end')
+  t.equal(await told('total_connections_received'), received + 1)
+})
+
+t.test('the API leaves a replica for the next one though a look at another has hung', async t => {
+  const [former, hung, next] = [await startRedis(t), await startRedis(t), await startRedis(t)]
+  let { port } = former
+  const { url, ends } = await way(t, () => port)
+  const app = await startApp(t, { REDIS_URL: url, LIMIT_SECRET }, {})
+  await former.client.replicaof('127.0.0.1', next.port)
+  process.kill(hung.pid, 'SIGSTOP')
+  port = hung.port
+  const { length } = ends
+  await t.rejects(app.redis.set('a key', ''), /READONLY/)
+  await until(() => ends.length > length, 'the look')
+  port = next.port
+  await until(() => answers(app.redis.set('a key', '')), 'a write')
+})
+
 t.test('a connection that has fallen silent is given up', async t => {
   const [former, next] = [await startRedis(t), await startRedis(t)]
   let { port } = former
