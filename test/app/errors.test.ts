@@ -95,6 +95,9 @@ t.test('answers may be neither stored nor shown as a page, but read across origi
       'x-content-type-options': 'nosniff'
     })
   }
+  // Files of the page are large: a browser may keep them, and asks whether they have changed.
+  const file = await app.inject('/docs/static/swagger-ui.css')
+  t.match([file.statusCode, file.headers], [200, { 'cache-control': 'public, max-age=0', etag: String }])
   for (const [url, status] of [
     ['/%ff', 400],
     [`/v1/captcha/${'a'.repeat(101)}`, 414]

@@ -114,9 +114,11 @@ t.test('the document names the codes of all answers, and docs/app-errors.md the 
   const answers = Object.values(paths)
     .flatMap(Object.values)
     .flatMap(({ responses }: Operation) => Object.entries(responses))
-  const told = answers.flatMap(([status, { description = '' }]) =>
+  const named = answers.map(([status, { description = '' }]) =>
     codesOf(description).map(code => `${code} ${status}`)
   )
+  const repeating = named.filter(codes => new Set(codes).size < codes.length)
+  t.same(repeating, [], 'an answer names each code once')
   const rows = [...read('docs/app-errors.md').matchAll(/^\| `([A-Z_]+)` \| (\d{3}) \|/gm)]
   const shown = rows.map(([, code, status]) => `${code} ${status}`)
   const ofNone = [
@@ -127,7 +129,7 @@ t.test('the document names the codes of all answers, and docs/app-errors.md the 
     'REQUEST_TIMEOUT 408',
     'HEADERS_TOO_LARGE 431'
   ]
-  t.same([...new Set(told), ...ofNone].sort(), shown.sort())
+  t.same([...new Set(named.flat()), ...ofNone].sort(), shown.sort())
 })
 
 t.test('an answer names no code that its operation cannot have', async t => {
