@@ -263,6 +263,7 @@ t.test('a request after an answer that ends the connection is not handled', asyn
     [unsafe, '400'],
     [expecting, '417']
   ] as const) {
+    t.match(await answersTo(port, ending), /\r\nconnection: close\r\n/i, status)
     const before = app.outbox?.messages.length ?? 0
     t.same(await statuses(ending + send()), [status])
     t.same(await statuses(ending + send() + ending), [status])
