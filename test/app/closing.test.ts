@@ -11,8 +11,11 @@ import { readConfig } from '../../app/config.js'
 import { dispatch } from '../../app/dispatch.js'
 import afterwards from '../../app/plugins/afterwards.js'
 import metrics from '../../app/plugins/metrics.js'
+import { clientOf } from '../../app/redis-client.js'
+import { quit } from '../../app/redis-connection.js'
 import { SendError } from '../../app/senders/sender.js'
 import { heardOn } from '../helper/channel.js'
+import { startCluster } from '../helper/cluster.js'
 import { gate } from '../helper/gate.js'
 import { listen } from '../helper/listen.js'
 import { startRedis } from '../helper/redis.js'
@@ -145,6 +148,20 @@ t.test('a message that is sent counts and is audited though its client has hung 
   t.match(told, [{ event: 'send', outcome: 'sent' }])
   t.equal(told.length, 1)
   t.equal((await server.client.keys('sl:*:mobile')).length, 1)
+})
+
+t.test('closing waits for a Redis that hangs no longer than it is told', async t => {
+  const single = await startRedis(t)
+  const { nodes } = await startCluster(t)
+  const pids = [single, ...nodes].map(({ pid }) => pid)
+  for (const url of [single.url, nodes.map(({ url }) => url).join()]) {
+    // Without the pings of the app, which would end the connection later.
+    const client = clientOf({ url })
+    await client.connect()
+    for (const pid of pids) process.kill(pid, 'SIGSTOP')
+    await quit(client, 50)
+    for (const pid of pids) process.kill(pid, 'SIGCONT')
+  }
 })
 
 /** The part of the app that sends, and nothing else. */
