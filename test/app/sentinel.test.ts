@@ -1,4 +1,6 @@
+import type { RedisOptions } from 'ioredis'
 import t from 'tap'
+import { clientOf } from '../../app/redis-client.js'
 import type { RedisServer } from '../helper/redis.js'
 import { startSentinel } from '../helper/sentinel.js'
 import { until } from '../helper/until.js'
@@ -55,4 +57,25 @@ t.test('the API follows the master that its sentinels name', async t => {
   await until(async () => !(await isReady()), 'the loss')
   await until(isReady, 'an API that has followed', 20_000)
   t.equal((await verify(app, id, code)).status, 200, 'a code that was sent before the fail-over')
+})
+
+t.test('the URLs say where the sentinels are, and the first one how to reach their master', async t => {
+  const optionsOf = (url: string) => clientOf({ url, sentinel: 'main' }).options as RedisOptions
+  const plain = optionsOf('redis://a.example,redis://[::1]:26380')
+  const [one, two] = [
+    { host: 'a.example', port: 26_379 },
+    { host: '::1', port: 26_380 }
+  ]
+  t.strictSame(plain.sentinels, [one, two])
+  t.equal(plain.tls, undefined)
+  t.ok(plain.sentinelCommandTimeout, 'a sentinel that hangs is not waited for without end')
+  t.match(optionsOf('rediss://api:p%40ss@a.example/1,rediss://[::1]:26380'), {
+    sentinels: [one, two],
+    username: 'api',
+    password: 'p@ss',
+    db: 1,
+    tls: {},
+    sentinelTLS: {},
+    enableTLSForSentinelMode: true
+  })
 })
