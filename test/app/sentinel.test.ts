@@ -1,6 +1,7 @@
 import type { RedisOptions } from 'ioredis'
 import t from 'tap'
 import { clientOf } from '../../app/redis-client.js'
+import { logStream } from '../helper/log-stream.js'
 import type { RedisServer } from '../helper/redis.js'
 import { startSentinel } from '../helper/sentinel.js'
 import { until } from '../helper/until.js'
@@ -36,16 +37,23 @@ t.test('the API follows the master that its sentinels name', async t => {
     { message: 'REDIS_URL names a sentinel: set REDIS_SENTINEL to the name of its master.' }
   )
   const sms = provider()
+  const { lines, stream } = logStream()
   const app = await startApp(
     t,
     {
       ...variables(block('sentinel-env')),
       LIMIT_SECRET,
-      // Nobody is at the second.
-      REDIS_URL: `${url}:${port}/1, redis://127.0.0.1:1`,
-      STORE_TIMEOUT: '200'
+      // Nobody is at the first.
+      REDIS_URL: `${url}:1/1, redis://127.0.0.1:${port}`,
+      STORE_TIMEOUT: '200',
+      LOG_LEVEL: 'warn'
     },
-    { senders: { sms } }
+    { senders: { sms }, logStream: stream }
+  )
+  t.match(
+    lines.join(''),
+    /failed to connect to sentinel 127\.0\.0\.1:1 /,
+    'the log names a sentinel that is passed over'
   )
   const isReady = async () => (await inject(app, { url: '/readyz' })).status === 200
   await until(isReady, 'a master with a replica')
