@@ -137,6 +137,9 @@ export const elsewhere: Promised[] = [
         s.t.strictSame(await s.used([each]), [[1]])
       }
       const other: Entry = entry(count(5, 'day'), 'somebody else')
+      const first = await s.store.count(other, 3_600 * SECOND, ends)
+      await s.refund([{ entry: other, receipt: first, ends }])
+      s.t.strictSame(await s.used([other]), [[0]], 'also one that begins the count is refunded')
       s.t.not(await s.store.count(other, 3_600 * SECOND, ends), 0)
       s.t.strictSame((await s.peek([other])).entries[0]?.limits, [{ used: 1, reset: 3_600 * SECOND }])
       s.time.advanceMs(hour)
