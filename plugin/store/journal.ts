@@ -24,9 +24,9 @@ export class Journal {
     return this.noted
   }
 
-  /** Whether every note before this number is counted, or overwritten. */
+  /** Whether `countNext` has come past every note before this number. */
   isCounted(next: number): boolean {
-    return next <= Math.max(this.counted, this.noted - PLACES)
+    return next <= this.counted
   }
 
   note({ spec, identity, value = 0 }: Entry, ends: Taken['ends'], at: number): void {
