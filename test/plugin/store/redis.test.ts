@@ -39,6 +39,14 @@ async function ttls(client: Redis, entries: readonly Entry[]): Promise<number[]>
 /** How many script calls Redis has had. */
 const allCalls = async () => (await scriptCalls(client)).all
 
+/** How many bytes Redis sends meanwhile. */
+async function sentDuring(call: () => Promise<unknown>): Promise<number> {
+  const sent = async () => Number(/total_net_output_bytes:(\d+)/.exec(await client.info('stats'))?.[1])
+  const before = await sent()
+  await call()
+  return (await sent()) - before
+}
+
 t.test('all keys of one identity have the same hash tag', async t => {
   const { store } = await open()
   const entries = everyKind().map(spec => entry(spec, 'somebody'))
@@ -176,12 +184,7 @@ t.test('Redis remembers which slots were refunded, and does not send them with e
   const send = () => store.reserve(entries, '')
   const together = () => Promise.all(Array.from({ length: 40 }, send))
   const giveBack = async (facts: Facts) => store.refund(takenOf(entries, named(entries, facts)), '')
-  const output = async () => Number(/total_net_output_bytes:(\d+)/.exec(await client.info('stats'))?.[1])
-  const told = async () => {
-    const before = await output()
-    await together()
-    return (await output()) - before
-  }
+  const told = () => sentDuring(together)
   const [first] = await together()
   const fresh = await told()
   for (const facts of await together()) await giveBack(facts)
@@ -629,6 +632,17 @@ t.test('scripts that Redis has forgotten are sent again', async t => {
     await client.script('FLUSH')
     await t.resolves(Promise.resolve(call()))
   }
+})
+
+t.test('Redis sends a decision the newest pair of each value, and no older pairs', async t => {
+  const { store } = await open()
+  const entries = [sentTo(distinct([2, 60_000]), 1)]
+  const told = () => sentDuring(() => store.reserve(entries, ''))
+  await store.reserve(entries, '')
+  const fresh = await told()
+  for (let i = 0; i < 100; i++) await store.reserve(entries, '')
+  t.ok((await client.strlen(keyOf(entries[0] as Entry))) > 1_200)
+  t.ok(Math.abs((await told()) - fresh) < 100)
 })
 
 t.test('a distinct log keeps at most 1.5 times 500 / max older pairs of one value', async t => {
