@@ -220,10 +220,23 @@ t.test('a client that is not made for sentinels is warned of on a sentinel', asy
   t.match(log(), /speaks to a sentinel; set its options sentinels and name/)
 })
 
+t.test('a secret that differs ends the start also where the client may be the wrong one', async t => {
+  const { client } = await startRedis(t)
+  await client.set('sl:secret', 'of another secret')
+  const redis = Object.assign(new RedisServer(client, 'sl:'), { wrongServer: async () => 'the wrong one' })
+  const warnings: unknown[] = []
+  const log = { warn: (what: unknown) => warnings.push(what), error() {} }
+  const examination = new Examination(redis, 'a fingerprint', 10_000, log)
+  t.teardown(() => examination.end())
+  await t.rejects(async () => examination.begin(), { code: 'FST_SEND_LIMIT_SECRET_MISMATCH' })
+  t.ok(warnings.includes('the wrong one'))
+})
+
 t.test('an examination that has ended neither listens nor checks, whenever it ends', async t => {
   const { client } = await startRedis(t)
   let [asked, listening] = [0, 0]
   const redis = Object.assign(new RedisServer(client, 'sl:'), {
+    wrongServer: async () => undefined,
     verify: async () => void asked++,
     onConnection() {
       listening++
@@ -239,6 +252,7 @@ t.test('an examination that has ended neither listens nor checks, whenever it en
     examination.end()
     const before = asked
     examination.again()
+    await client.ping()
     t.same([listening, asked - before], [0, 0])
   }
 })
