@@ -55,6 +55,12 @@ t.test('`connected` waits for a client that is connecting, and for no other', as
   t.equal(server.connection, late.stream)
   t.equal(await server.connected(), false, 'the client is connected already')
   await connecting
+  late.disconnect()
+  await once(late, 'end')
+  const again = late.connect()
+  t.equal(await server.connected(), true)
+  t.equal(server.connection, late.stream, 'it waits for the present connection, not for the one before')
+  await again
   const lost = new Redis({ port: 1, retryStrategy: () => null }).on('error', () => {})
   t.equal(await new RedisServer(lost, 'test:').connected(), false, 'the client has given up')
 })
