@@ -128,6 +128,25 @@ t.test('a released lock is not renewed any more', async t => {
   t.equal(renewals, 1)
 })
 
+t.test('a lost lock is not renewed any more', async t => {
+  mock.timers.enable({ apis: ['setInterval'] })
+  t.teardown(() => mock.timers.reset())
+  let renewals = 0
+  const hold = holding(lock(3_000), async () => ++renewals === 0)
+  mock.timers.tick(1_000)
+  await until(() => hold.signal.aborted, 'a lost lock')
+  mock.timers.tick(10_000)
+  t.equal(renewals, 1)
+})
+
+t.test('a lock that is held does not keep the process up', async t => {
+  const timers = () => process.getActiveResourcesInfo().filter(name => name === 'Timeout').length
+  const before = timers()
+  const hold = holding(lock(3_000), async () => true)
+  t.equal(timers(), before)
+  await hold.release()
+})
+
 t.test('a renewal that fails is reported, and tried again', async t => {
   mock.timers.enable({ apis: ['setInterval'] })
   t.teardown(() => mock.timers.reset())
