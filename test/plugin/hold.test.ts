@@ -3,6 +3,7 @@ import t from 'tap'
 import { instantNow } from '../../plugin/clock.js'
 import { Hold, reporting } from '../../plugin/hold.js'
 import { entry, lock, observed, token } from '../contract/specs.js'
+import { activeTimers } from '../helper/active-timers.js'
 import { until } from '../helper/until.js'
 
 t.test('a lock that is released while it is renewed leaves no timer', async t => {
@@ -140,10 +141,9 @@ t.test('a lost lock is not renewed any more', async t => {
 })
 
 t.test('a lock that is held does not keep the process up', async t => {
-  const timers = () => process.getActiveResourcesInfo().filter(name => name === 'Timeout').length
-  const before = timers()
+  const before = activeTimers()
   const hold = holding(lock(3_000), async () => true)
-  t.equal(timers(), before)
+  t.equal(activeTimers(), before)
   await hold.release()
 })
 

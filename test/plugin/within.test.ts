@@ -6,6 +6,7 @@ import t, { type Test } from 'tap'
 import { FilterChain } from '../../plugin/filter-chain.js'
 import type { FilterResult } from '../../plugin/index.js'
 import { within } from '../../plugin/within.js'
+import { activeTimers } from '../helper/active-timers.js'
 
 const late = () => new Error('late')
 
@@ -87,4 +88,14 @@ t.test('without an answer in time `within` rejects, and ignores the answer that 
   answer.fulfil('answer')
   await t.rejects(asked, late())
   await t.rejects(within(Promise.reject(new Error('own')), 10_000, late), new Error('own'))
+})
+
+t.test('an answer in time leaves no timer, which would keep the process up', async t => {
+  const before = activeTimers()
+  const answered = within(Promise.resolve('answer'), 60_000, late)
+  const failed = within(Promise.reject(new Error('own')), 60_000, late)
+  t.equal(activeTimers(), before + 2)
+  await answered
+  await t.rejects(failed, new Error('own'))
+  t.equal(activeTimers(), before)
 })

@@ -24,6 +24,7 @@ import {
   usedOf
 } from '../../contract/specs.js'
 import { Time } from '../../contract/time.js'
+import { activeTimers } from '../../helper/active-timers.js'
 import { gate } from '../../helper/gate.js'
 import { intervals } from '../../helper/intervals.js'
 import { until } from '../../helper/until.js'
@@ -660,8 +661,7 @@ t.test('of more than 65,536 entries only the latest wait for their carry-over', 
 })
 
 t.test('closing carries over what it still can, reports the rest, and leaves no timer', async t => {
-  const timers = () => process.getActiveResourcesInfo().filter(name => name === 'Timeout').length
-  const before = timers()
+  const before = activeTimers()
   const running = intervals(t)
   for (const broken of [true, false]) {
     const opened = open()
@@ -676,7 +676,7 @@ t.test('closing carries over what it still can, reports the rest, and leaves no 
     t.strictSame(used([...entries, ...given]), [broken ? 0 : 1, 0])
     t.match(heard, broken ? [{ message: 'the app ends' }, 2] : [])
     t.equal(heard.length, broken ? 2 : 0)
-    t.equal(timers(), before)
+    t.equal(activeTimers(), before)
     t.equal(running.size, 0, 'nor one that would let the process end')
     primary.peek = () => t.fail('looked at') as never
     await sleep(2 * TIMEOUT_MS)

@@ -8,6 +8,7 @@ import type { RedisClient } from '../../../plugin/store/client.js'
 import { RedisStore } from '../../../plugin/store/redis.js'
 import { retry } from '../../../plugin/store/retry.js'
 import { count, entry, lock, log, named, takenOf, token, usedOf } from '../../contract/specs.js'
+import { activeTimers } from '../../helper/active-timers.js'
 import { startCluster } from '../../helper/cluster.js'
 import { folderOf } from '../../helper/folder.js'
 import { scriptCalls, startRedis } from '../../helper/redis.js'
@@ -113,12 +114,11 @@ t.test('after a time-out the caller hears the last error, and the call is still 
 })
 
 t.test('no timer is left once the calls have ended or the store is closed', async () => {
-  const timers = () => process.getActiveResourcesInfo().filter(name => name === 'Timeout').length
-  const before = timers()
+  const before = activeTimers()
   const silent = () => new Promise(() => {})
   void retry(silent, { connection: 0, closed: false }, 10)
   void retry(silent, { connection: 0, closed: true }, 1_000)
-  await until(() => timers() <= before, 'the end of both')
+  await until(() => activeTimers() <= before, 'the end of both')
 })
 
 t.test('a call that failed is made again, and not while the second one is under way', async t => {

@@ -29,6 +29,7 @@ import {
   usedOf
 } from '../../contract/specs.js'
 import { Time } from '../../contract/time.js'
+import { activeTimers } from '../../helper/active-timers.js'
 
 /** Two memory stores: the primary, and the stand-in memory, by the same wall clock or another. */
 function open({ maxKeys = 1_000, ahead = 0 } = {}) {
@@ -327,11 +328,10 @@ t.test('of more different values than there is room for, the latest are kept', a
 })
 
 t.test('the stand-in memory keeps no process from ending', async t => {
-  const timers = () => process.getActiveResourcesInfo().filter(name => name === 'Timeout').length
-  const before = timers()
+  const before = activeTimers()
   const { close } = open()
   t.teardown(close)
-  t.equal(timers(), before)
+  t.equal(activeTimers(), before)
 })
 
 t.test('notes are counted little by little, and no more after close', async t => {
