@@ -1,3 +1,4 @@
+import type { FastifyRequest } from 'fastify'
 import t from 'tap'
 import type { Rule } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
@@ -255,6 +256,8 @@ t.test('a window and a calendar period of the same length are two policies', asy
     { max: 1, per: 'day' as const }
   ]
   app.post('/x', { config: { limit: { name: 'a', key: 'ip', limits } } }, async () => 'sent')
+  const equal = limits.map(limit => ({ ...limit, max: 1 }))
+  app.post('/y', { config: { limit: { name: 'b', key: 'ip', limits: equal } } }, async () => 'sent')
   const first = await post('/x')
   t.strictSame(policies(first.headers), {
     'a-24h': [2, 86_400, 1, 86_400],
@@ -263,6 +266,19 @@ t.test('a window and a calendar period of the same length are two policies', asy
   t.same((await post('/x')).json()['violated-policies'], ['a-24h-calendar'])
   advance(86_400_000 - 1)
   t.same((await post('/x')).json()['violated-policies'], ['a-24h-calendar'])
+  t.equal((await post('/y')).statusCode, 200)
+  t.same((await post('/y')).json()['violated-policies'], ['b-24h', 'b-24h-calendar'], 'each once')
+})
+
+t.test('RateLimit-Policy tells each request its own max', async t => {
+  const { app } = await open(t)
+  const max = ({ headers }: FastifyRequest) => Number(headers['x-plan'])
+  const limit: Rule = { name: 'a', key: 'ip', limits: [{ max, ceiling: 9, window: '60s' }] }
+  app.get('/x', { config: { limit } }, async () => 'sent')
+  for (const plan of ['3', '5', '3']) {
+    const { headers } = await app.inject({ url: '/x', headers: { 'x-plan': plan } })
+    t.equal(headers['ratelimit-policy'], `"a";q=${plan};w=60`)
+  }
 })
 
 t.test('a max of 0 has no reset time in the headers', async t => {

@@ -324,6 +324,8 @@ t.test('a replace with wrong rules changes nothing, and says where the error is'
   } as object)
   app.limit.replace([send(3), flood(5)])
   t.notOk('new' in app.limit.rules, 'a rule that is not among the next ones is gone')
+  app.limit.replace([send(4), flood(5)])
+  t.strictSame(app.limit.rules.send, send(4), 'no more rules than before, and no fewer')
   t.match(await app.limit.peek({ 'mine@POST /send': '127.0.0.1' }), {
     rules: [{ limits: [{ remaining: 8 }] }]
   })

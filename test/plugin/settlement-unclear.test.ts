@@ -170,6 +170,7 @@ t.test('an unclear error is recognized as the cause of another, up to four level
     t.notOk(await isKept(depth, { code: 'ECONNREFUSED', syscall: 'connect' }))
     t.notOk(await isKept(depth, { statusCode: 502 }))
   }
+  t.notOk(await isKept(5, { name: 'AbortError' }))
   const thrown = (cause: object, more: object) => () =>
     Promise.reject(Object.assign(new Error('not sent', { cause }), { statusCode: 500, ...more }))
   const cause = { code: 'ECONNRESET' }
