@@ -88,3 +88,29 @@ for (const counts of ['attempts', 'sends'] as const)
     for (let i = 0; i < 5; i++) await turn()
     t.equal(ran, 0, 'the handler did not run')
   })
+
+for (const counts of ['attempts', 'sends'] as const)
+  t.test(`a rule on ${counts} that fails after a time-out does not touch the answer to it`, async t => {
+    const [decided, cut, left] = [gate(), gate(), gate()]
+    const timeOut = timeOutByHand(t)
+    const key = async () => {
+      timeOut()
+      await decided.opened
+      return undefined
+    }
+    const rule: Rule = { name: 'a', key, counts, limits: [{ max: 9, window: '60s' }] }
+    const { app } = await open(t, { rules: [rule], timeout: '10s' })
+    app.addHook('onSend', async () => {
+      cut.open()
+      await left.opened
+    })
+    app.get('/x', { config: { limit: 'a' }, handlerTimeout: BY_HAND }, async () => 'sent')
+    const asked = app.inject('/x')
+    await cut.opened
+    decided.open()
+    for (let i = 0; i < 5; i++) await turn()
+    left.open()
+    const { statusCode, body } = await asked
+    t.equal(statusCode, 503)
+    t.match(body, /FST_ERR_HANDLER_TIMEOUT/)
+  })
