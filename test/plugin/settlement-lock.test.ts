@@ -325,6 +325,29 @@ t.test('the reply does not wait for the release of its lock', async t => {
   }
 })
 
+t.test('`run` resolves once its lock is free', async t => {
+  const server = await startRedis(t)
+  const client = new Redis(server.url) as Redis & Evalsha
+  const app = appOf(t, {}, client)
+  await app.register(limitPlugin, { ...sharedOptions('run'), client, rules: [flight('30s')], timeout: '1h' })
+  const held = gate()
+  const { evalshaBuffer } = client
+  let done = false
+  const sent = app.limit
+    .run({ flight: id }, () => {
+      client.evalshaBuffer = async (...args) => {
+        await held.opened
+        return evalshaBuffer.apply(client, args)
+      }
+    })
+    .then(() => (done = true))
+  await until(() => client.evalshaBuffer !== evalshaBuffer, 'a message that is sent')
+  for (let i = 0; i < 5; i++) await new Promise(setImmediate)
+  t.notOk(done)
+  held.open()
+  t.ok(await sent)
+})
+
 t.test(
   'an app that closes waits for the release of a lock, so that its client may be closed next',
   async t => {
