@@ -296,7 +296,7 @@ t.test('the log holds no personal data, whatever goes wrong', async t => {
 
 t.test('a rule by address under trustProxy true or a number is warned of', async t => {
   const byAddress =
-    /the rule (\S+) counts by address, but with trustProxy: (?:true the client chooses its address|1 all clients behind a proxy have one address, or each chooses its own); name the proxies instead/
+    /the rule (\S+) counts by address, but with trustProxy: (?:true the client chooses its address|\d all clients behind a proxy have one address, or each chooses its own); name the proxies instead/
   const table: [trustProxy: unknown, warned: string[]][] = [
     [true, ['ip', 'path', 'content', 'different', 'inline']],
     [false, []],
