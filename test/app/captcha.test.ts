@@ -1,7 +1,7 @@
 import type { InjectOptions } from 'fastify'
 import t from 'tap'
 import { loadPolicy, type Policy } from '../../app/policy.js'
-import { ask, askMail, cancel, E164, status, told, verify, wrong } from './captcha.js'
+import { ask, askMail, cancel, E164, resend, status, told, verify, wrong } from './captcha.js'
 import { lastCode, places, post, putOnList } from './helper.js'
 
 for (const [name, open] of Object.entries(places)) {
@@ -387,6 +387,21 @@ for (const [name, open] of Object.entries(places)) {
       t.same(await guess('login', networks(1)), all(422))
       t.same(await guess('login', networks(2)), all(422))
       t.same(await guess('login', networks(3)), all(429), 'another network of the same site')
+    })
+
+    await t.test('a resend counts for the end user who asks for it', async t => {
+      const place = await open(t)
+      const app = await place.start()
+      const from = (address: string) => ({ headers: { 'x-end-user-ip': address } })
+      const { id } = (await ask(app, {}, from('198.51.100.1'))).body
+      place.advance(60_000)
+      for (let i = 1; i < 5; i++)
+        t.equal((await ask(app, { phone: `1380013800${i}` }, from('198.51.100.2'))).status, 202)
+      t.equal((await resend(app, id, from('198.51.100.2'))).status, 202)
+      t.match(await ask(app, { phone: '13800138001' }, from('198.51.100.2')), {
+        status: 429,
+        body: { 'violated-policies': ['ip-60s', 'recipient-60s'] }
+      })
     })
 
     await t.test('the end user’s address counts, when a server with a key names it', async t => {
