@@ -74,7 +74,6 @@ t.test('a sealed text opens with its key in its context alone', async t => {
   t.not(seal(key, 'text', 'id'), sealed)
   t.throws(() => unseal(key, sealed, 'other'))
   t.throws(() => unseal(Buffer.alloc(32, 2), sealed, 'id'))
-  t.throws(() => unseal(key, `${sealed.slice(0, -2)}AA`, 'id'))
 })
 
 t.test('the record of one code does not open under the id of another', async t => {
