@@ -39,7 +39,7 @@ const cases: Case[] = [
   ['a long address', `GET /${'a'.repeat(30_000)} HTTP/1.1\r\n${host}\r\n`, 431],
   [
     'an upgrade',
-    `GET /nowhere HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n`,
+    `GET /nowhere HTTP/1.1\r\nhost: a\r\nconnection: upgrade, close\r\nupgrade: websocket\r\n\r\n`,
     404
   ],
   ['a broken code', `GET /v1/captcha/%zz HTTP/1.1\r\n${host}\r\n`, 400],

@@ -12,13 +12,22 @@ export async function listen(app: Listening): Promise<number> {
   return (app.server.address() as AddressInfo).port
 }
 
-/** Writes a text to a new connection. @returns all that is answered until the other end closes it */
+/**
+ * Writes a text to a new connection.
+ * @returns all that is answered until the other end closes it
+ * @throws when the other end is silent for 20 seconds
+ */
 export async function answersTo(port: number, text: string): Promise<string> {
   const socket = connect(port, '127.0.0.1').on('error', () => {})
   let all = ''
-  socket.setTimeout(20_000, () => socket.destroy())
+  let silent = false
+  socket.setTimeout(20_000, () => {
+    silent = true
+    socket.destroy()
+  })
   socket.setEncoding('utf8').on('data', chunk => (all += chunk))
   socket.write(text, 'latin1')
   await once(socket, 'close')
+  if (silent) throw new Error(`not closed after ${JSON.stringify(all)}`)
   return all
 }
