@@ -11,7 +11,7 @@ interface Reply {
 
 export interface Mailbox {
   url: string
-  /** Raw messages, with the addresses of their envelopes. */
+  /** Raw messages that have come whole, taken or not, with the addresses of their envelopes. */
   received: { to: string[]; raw: string }[]
   /** Resolves when the first message has arrived. */
   arrived: Promise<void>
@@ -79,13 +79,11 @@ export async function startMail(
       let raw = ''
       stream.on('data', chunk => (raw += chunk))
       stream.on('end', () => {
+        mailbox.received.push({ to: session.envelope.rcptTo.map(each => each.address), raw })
         arrive()
         if (mailbox.mode === 'hang') return
-        const refused = refusal('data')
-        if (refused !== null) return callback(refused)
-        mailbox.received.push({ to: session.envelope.rcptTo.map(each => each.address), raw })
         if (mailbox.mode === 'break') drop()
-        else callback()
+        else callback(refusal('data'))
       })
     }
   })
