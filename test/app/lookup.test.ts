@@ -178,6 +178,7 @@ t.test('a look-up shows rules of another policy by all that is known of the reci
   const changed: Record<string, Partial<Rule>> = {
     recipient: by('recipient'),
     'verify-failures-recipient': by('captcha'),
+    'ip-site': { key: [{ value: 'request.recipient.identity' }, { value: 'request.purpose' }] },
     mobile: { block: ['+8613800138000'] }
   }
   const rules = own.rules.map(rule => ({ ...rule, ...changed[rule.name] }) as Rule)
@@ -191,6 +192,18 @@ t.test('a look-up shows rules of another policy by all that is known of the reci
   ])
   await putOnList(app, 'allowed', '+8613800138000')
   t.same(refusing(await lookUp(app, { phone: PHONE })), [['recipient', 60_000]], 'allow goes before block')
+  const used = async (purpose: string) =>
+    (await lookUp(app, { phone: PHONE, purpose })).body.rules
+      .filter(({ rule }: Shown) => rule === 'ip-site')
+      .map(({ used }: { used: number }) => used)
+  t.notOk(named(found).has('ip-site'))
+  t.same(
+    [await used('register'), await used('login')],
+    [
+      [1, 1],
+      [0, 0]
+    ]
+  )
 })
 
 t.test('an endUserIp that is no address is refused', async t => {
