@@ -517,12 +517,13 @@ t.test('in memory, an entry that is found has time left, also while the clock mo
 t.test('in memory, an entry has ended when either clock says so', async t => {
   for (const stopped of ['monotonic', 'wall']) {
     const { clock, advance } = stillClock()
-    const lists = new MemoryLists({ ...clock, [stopped]: () => 0 })
+    const lists = new MemoryLists({ ...clock, [stopped]: () => 0 }, 1)
     await lists.put(HASH, { standing: 'blocked', masked, durationMs: 10 })
     advance(9)
     t.match(await lists.get(HASH), { leftMs: 1 })
     advance(1)
     t.equal(await lists.get(HASH), null)
+    await t.resolves(lists.put('another', { standing: 'blocked' }), `${stopped}: there is room again`)
   }
 })
 
