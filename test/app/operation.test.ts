@@ -251,6 +251,7 @@ t.test(
       .body
     await app.unfinished()
     t.match(await tried(concealed.id, sms.lastCode()), { outcome: 'verified', sender: 'second' })
+    await post(app, '/v1/captcha', { email: 'jane@example.com', purpose: 'login' })
     sms.fail('unknown')
     const unknown = (await ask(app, '13700137000')).body
     t.notOk(
@@ -261,6 +262,7 @@ t.test(
     showsAll(t, body, [
       'codes_sent_total{channel="sms",purpose="login",sender="first",country="CN"} 1',
       'codes_sent_total{channel="sms",purpose="login",sender="second",country="CN"} 1',
+      'codes_sent_total{channel="mail",purpose="login",sender="outbox",country="none"} 1',
       'verifications_total{channel="sms",purpose="login",sender="second",country="CN",outcome="verified"} 1',
       'verifications_total{channel="sms",purpose="login",sender="none",country="CN",outcome="wrong"} 1'
     ])
