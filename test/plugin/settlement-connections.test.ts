@@ -456,6 +456,26 @@ for (const place of await places(t)) {
     }
   )
 
+  t.test(`${place.store}: what waits for a reply is called once when the HTTP/2 stream is reset`, async t => {
+    const fastify = { http2: true } as object
+    const { app, used } = await place.open(t, rules, { fastify })
+    let calls = 0
+    app.get('/send', { config: { limit: 'flight' } }, (_, reply) => {
+      const call = () => void calls++
+      reply.then(call, call)
+      reply.raw.writeHead(200)
+      reply.raw.write('data: 1\n\n')
+    })
+    const session = connect(await app.listen({ host: '127.0.0.1', port: 0 }))
+    t.teardown(() => session.destroy())
+    const stream = session.request({ ':path': url }).on('error', () => {})
+    await once(stream, 'response')
+    stream.close(constants.NGHTTP2_CANCEL)
+    await until(async () => (await used({ flight: 'somebody' }))[0] === 0, 'a free lock')
+    await new Promise(setImmediate)
+    t.equal(calls, 1)
+  })
+
   t.test(`${place.store}: after a refund the client's next try finds the slot free`, async t => {
     const opened = await place.open(t, [
       {

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { RouteHandlerMethod } from 'fastify'
 import t from 'tap'
 import { gate } from '../helper/gate.js'
+import { listen } from '../helper/listen.js'
 import { strays } from '../helper/strays.js'
 import { until } from '../helper/until.js'
 import { places } from './settlement/places.js'
@@ -155,9 +156,55 @@ for (const place of stores) {
     left.open()
   })
 
+  t.test(
+    `${place.store}: a wait for a reply comes to an end when the client goes after handlerTimeout`,
+    async t => {
+      const { app } = await place.open(t, rules)
+      const [timedOut, answers] = [gate(), gate()]
+      app.setErrorHandler(async (_error, _request, reply) => {
+        timedOut.open()
+        await answers.opened
+        return reply.code(504).send('late')
+      })
+      let goesOn = false
+      const timeOut = timeOutByHand(t)
+      app.get('/send', { config: { limit }, handlerTimeout: BY_HAND }, (_, reply) => {
+        timeOut()
+        void (async () => {
+          await reply
+          goesOn = true
+        })()
+      })
+      const abort = new AbortController()
+      const asked = fetch(`http://127.0.0.1:${await listen(app)}/send?id=a`, { signal: abort.signal })
+      await timedOut.opened
+      abort.abort()
+      await t.rejects(asked, { name: 'AbortError' })
+      await until(() => goesOn, 'the end of the wait')
+      answers.open()
+    }
+  )
+
+  t.test(
+    `${place.store}: the lock is free when handlerTimeout destroys a reply that its handler writes and waits for`,
+    async t => {
+      const { app, used } = await place.open(t, rules)
+      const timeOut = timeOutByHand(t)
+      app.get('/send', { config: { limit }, handlerTimeout: BY_HAND }, async (_, reply) => {
+        reply.raw.writeHead(202).write('mine')
+        timeOut()
+        await reply
+      })
+      await t.rejects(app.inject('/send?id=a'), { code: 'FST_ERR_HANDLER_TIMEOUT' })
+      await until(async () => (await used({ flight: 'a' }))[0] === 0, 'a free lock')
+      t.same(await used({ send: 'a' }), [1], 'the send counts')
+    }
+  )
+
   for (const [when, begin] of [
-    ['at once', (send: () => void) => send()],
-    ['right after it has returned', (send: () => void) => void Promise.resolve().then(send)]
+    ['at once', (send: () => unknown) => void send()],
+    ['at once and returns the reply', (send: () => unknown) => send()],
+    ['right after it has returned', (send: () => unknown) => void Promise.resolve().then(send)]
   ] as const)
     t.test(
       `${place.store}: a handler without a promise that sends ${when} has its lock released before the reply leaves`,
@@ -168,7 +215,7 @@ for (const place of stores) {
           await left.opened
           return payload
         })
-        app.get('/send', { config: { limit } }, (_, reply) => begin(() => void reply.send('sent')))
+        app.get('/send', { config: { limit } }, (_, reply) => begin(() => reply.send('sent')))
         const asked = app.inject('/send?id=a')
         await until(async () => (await used({ send: 'a' }))[0] === 1, 'its decision')
         await until(async () => (await used({ flight: 'a' }))[0] === 0, 'a free lock')
