@@ -83,8 +83,7 @@ export class HandlerRun {
       )
     }
     const later = result === undefined || result === this.reply
-    if (!later) return this.after(this.held ?? this.returned(result), () => result)
-    if (this.answered) return this.after(this.held, () => this.reply)
+    if (this.answered || !later) return this.ended(result)
     this.callback = true
     if (this.decision.locked) this.endWithConnection()
     return result
@@ -97,6 +96,10 @@ export class HandlerRun {
       this.promised = false
       return value
     }
+    return this.ended(value)
+  }
+
+  private ended(value: unknown): unknown {
     // The answer that the handler sent may be waiting for a refund. Given `value`, Fastify would send that in its
     // place.
     return this.after(this.held ?? this.returned(value), () => (this.held ? this.reply : value))
