@@ -438,13 +438,22 @@ for (const place of await places(t)) {
           await reply
         }
       ]
-      for (const [i, ending] of endings.entries()) app.get(`/${i}`, { config: { limit: 'flight' } }, ending)
+      // Nobody reads a body.
+      app.addContentTypeParser('*', (_request, _payload, done) => done(null))
+      const method = ['GET', 'POST']
+      for (const [i, handler] of endings.entries())
+        app.route({ method, url: `/${i}`, config: { limit: 'flight' }, handler })
       // The client reads nothing, so what is written waits.
       const settings = { initialWindowSize: 0 }
       const session = connect(await app.listen({ host: '127.0.0.1', port: 0 }), { settings })
       const [served] = (await once(app.server, 'session')) as [ServerHttp2Session]
-      for (const i of endings.keys()) {
-        const stream = session.request({ ':path': `/${i}?id=${i}` }).on('error', () => {})
+      const asks: [method: string, i: number][] = [...endings.keys()].map(i => ['GET', i])
+      // The first two endings leave something to write.
+      asks.push(['POST', 0], ['POST', 1])
+      for (const [method, i] of asks) {
+        const headers = { ':method': method, ':path': `/${i}?id=${i}`, 'content-type': 'text/x' }
+        const stream = session.request(headers).on('error', () => {})
+        if (method === 'POST') stream.write('unread')
         await once(stream, 'response')
         t.same(await used({ flight: `${i}` }), [1], 'the lock is held')
         stream.close(constants.NGHTTP2_NO_ERROR)
