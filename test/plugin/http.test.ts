@@ -166,6 +166,19 @@ t.test('a refusal of run that leaves a filter or a key function is answered as o
   }
 })
 
+t.test('a refusal of run that leaves the handler of a limited route is left to Fastify', async t => {
+  let built = 0
+  const errorResponse = () => built++
+  const { app } = await open(t, { rules: [send], errorResponse })
+  const limit: Rule = { name: 'other', key: 'ip', limits: [{ max: 9, window: '60s' }] }
+  app.get('/', { config: { limit } }, request => app.limit.run({ send: request.ip }, () => 'sent', request))
+  await app.inject('/')
+  const { statusCode, json } = await app.inject('/')
+  t.equal(statusCode, 429)
+  t.match(json(), { error: 'Too Many Requests', code: 'FST_SEND_LIMIT_EXCEEDED' })
+  t.equal(built, 0)
+})
+
 t.test('a refusal that a filter throws is answered with its status', async t => {
   const { app } = await open(t)
   const check = () => {
