@@ -86,6 +86,26 @@ for (const place of stores) {
     })
   }
 
+  t.test(
+    `${place.store}: an answer to handlerTimeout that cannot be sent does not end the handler`,
+    async t => {
+      const { app, used } = await place.open(t, rules)
+      app.setErrorHandler((_error, _request, reply) => reply.code(504).type('text/plain').send({}))
+      const onward = gate()
+      const timeOut = timeOutByHand(t)
+      app.get('/send', { config: { limit }, handlerTimeout: BY_HAND }, (_, reply) => {
+        timeOut()
+        void onward.opened.then(() => reply.send('sent'))
+      })
+      const { body } = await app.inject('/send?id=a')
+      t.match(body, /FST_ERR_REP_INVALID_PAYLOAD_TYPE/)
+      t.same(await used({ flight: 'a' }), [1], 'the lock is held while the handler runs')
+      onward.open()
+      await until(async () => (await used({ flight: 'a' }))[0] === 0, 'a free lock')
+      t.same(await used({ send: 'a' }), [1], 'the send counts')
+    }
+  )
+
   const styles: Record<string, (wait: () => Promise<void>) => RouteHandlerMethod> = {
     'async, reply.send': wait => async (_, reply) => {
       await wait()
