@@ -4,6 +4,7 @@ import { type ClientRequest, type IncomingMessage, request as open } from 'node:
 import { connect, constants, type Http2ServerRequest, type ServerHttp2Session } from 'node:http2'
 import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
 import type { FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify'
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
@@ -464,6 +465,20 @@ for (const place of await places(t)) {
       served.destroy()
     }
   )
+
+  t.test(`${place.store}: a handler without a promise reads its HTTP/2 body when it likes`, async t => {
+    const fastify = { http2: true } as object
+    const { app } = await place.open(t, rules, { fastify })
+    app.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
+    app.post('/send', { config: { limit: 'flight' } }, ({ raw }, reply) => {
+      setTimeout(() => void text(raw).then(body => reply.send(body)), 5)
+    })
+    const session = connect(await app.listen({ host: '127.0.0.1', port: 0 }))
+    t.teardown(() => session.destroy())
+    const stream = session.request({ ':method': 'POST', ':path': url, 'content-type': 'text/x' })
+    stream.end('whole')
+    t.equal(await text(stream), 'whole')
+  })
 
   t.test(`${place.store}: what waits for a reply is called once when the HTTP/2 stream is reset`, async t => {
     const fastify = { http2: true } as object
