@@ -35,7 +35,7 @@ export const count: Kind<CountSpec> = {
   receipt: (fields, { wall, fresh }, spec) => (isLive(fields, wall, spec) ? fields.at(ISSUED) + 1 : fresh),
 
   charge(cell, now, { spec }, _token, known) {
-    const { wall } = now
+    const { steady, wall } = now
     // The period in which another store has counted is over here.
     if (known !== 0 && (known <= wall || (cell.length > 0 && cell.at(END) > known))) return 0
     const live = known === 0 ? isLive(cell, wall, spec) : cell.length > 0 && cell.at(END) === known
@@ -46,7 +46,7 @@ export const count: Kind<CountSpec> = {
     cell.set(END, end)
     cell.set(USED, used + 1)
     cell.set(ISSUED, receipt)
-    cell.expire(end - wall + SLACK)
+    cell.expire(steady + end - wall + SLACK)
     return receipt
   },
 

@@ -66,7 +66,7 @@ export const distinct: Kind<DistinctSpec> = {
     if (behind > 0) write(cell, front, DIVIDER)
     for (const [i, pair] of earlier.entries()) write(cell, front + 2 + i * 2, pair)
     cell.resize(needed)
-    cell.expire(ttl * TICKS_PER_MS)
+    cell.expire(stamp + ttl * TICKS_PER_MS)
     return stamp
   },
 

@@ -13,8 +13,8 @@ export interface Cell extends Fields {
   move(to: number, from: number, count: number): void
   /** Adds or removes fields at the end; a length of 0 forgets the cell. @returns false when there is no room */
   resize(length: number): boolean
-  /** Forgets the cell this many ticks from now. */
-  expire(after: number): void
+  /** Forgets the cell at this tick of the steady clock. */
+  expire(at: number): void
 }
 
 /** The store's clocks, in ticks: one that never steps, and the wall clock. Redis has one for both. */

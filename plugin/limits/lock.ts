@@ -49,8 +49,9 @@ export function renew(cell: Cell, now: Now, spec: LockSpec, token: string): bool
 }
 
 function prolong(cell: Cell, { steady }: Now, { ttl }: LockSpec): void {
-  cell.set(0, steady + ttl * TICKS_PER_MS)
-  cell.expire(ttl * TICKS_PER_MS)
+  const end = steady + ttl * TICKS_PER_MS
+  cell.set(0, end)
+  cell.expire(end)
 }
 
 function isHolder(fields: Fields, token: string): boolean {

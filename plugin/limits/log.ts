@@ -39,7 +39,7 @@ export const log: Kind<LogSpec> = {
     if (!cell.resize(length)) return 0
     cell.move(1, 0, length - 1)
     cell.set(0, stamp)
-    cell.expire(ttl * TICKS_PER_MS)
+    cell.expire(stamp + ttl * TICKS_PER_MS)
     return stamp
   },
 

@@ -13,15 +13,13 @@ export class ArenaCell implements Cell {
   #identity = ''
   #spec: Spec | undefined
   #record = 0
-  #steady = 0
 
   constructor(private readonly arena: Arena) {}
 
-  /** Points the cell at the record of an identity, if there is one. @param steady the present tick, for `expire` */
-  open(identity: string, spec: Spec, steady = 0): this {
+  /** Points the cell at the record of an identity, if there is one. */
+  open(identity: string, spec: Spec): this {
     this.#identity = identity
     this.#spec = spec
-    this.#steady = steady
     this.#record = this.arena.find(identity, spec.series)
     return this
   }
@@ -60,7 +58,7 @@ export class ArenaCell implements Cell {
     return record !== 0
   }
 
-  expire(after: number): void {
-    this.arena.touch(this.#record, this.#steady + after)
+  expire(at: number): void {
+    this.arena.touch(this.#record, at)
   }
 }

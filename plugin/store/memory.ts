@@ -123,8 +123,7 @@ export class MemoryStore implements Store {
   }
 
   renew({ identity, spec }: Entry, token: string): boolean {
-    const now = this.now()
-    return renew(this.cell.open(identity, spec, now.steady), now, spec as LockSpec, token)
+    return renew(this.cell.open(identity, spec), this.now(), spec as LockSpec, token)
   }
 
   /** The last receipt that was given out for an entry and is still there; 0 when there is none, and for a lock. */
@@ -176,7 +175,7 @@ export class MemoryStore implements Store {
 
   private charge(entry: Entry, now: Now, token: string, ends = 0): number {
     const { identity, spec } = entry
-    const cell = this.cell.open(identity, spec, now.steady)
+    const cell = this.cell.open(identity, spec)
     return kindOf(spec).charge(cell, now, entry, token, ends)
   }
 

@@ -128,6 +128,15 @@ t.test(
   }
 )
 
+for (const kind of [log, distinct])
+  t.test(`a send that was counted late keeps no room once its time is over: ${kind.name}`, async t => {
+    const { store, time } = open(t, 1)
+    time.advanceMs(50_000)
+    t.not(store.count(entry(kind([1, 60_000])), 5_000_000), 0)
+    time.advanceMs(11_000)
+    t.equal(store.reserve([entry(log([1, 60_000]))], '')[1], 1)
+  })
+
 t.test('the store answers without a promise, by the clocks of the system', async t => {
   const store = new MemoryStore()
   t.teardown(() => store.close())
