@@ -1,5 +1,5 @@
 import type { Entry, Taken } from '../../../plugin/store/store.js'
-import { count, distinct, entry, log, sentTo } from '../specs.js'
+import { count, distinct, entry, log, replaced, sentTo } from '../specs.js'
 import { day, hour, type Promised } from './subject.js'
 
 const SECOND = 100_000
@@ -28,16 +28,21 @@ export const elsewhere: Promised[] = [
     }
   ],
   [
-    'a send admitted elsewhere counts even beyond max, and the limit then refuses',
+    'a send admitted elsewhere counts even beyond max, also that of its request, and the limit then refuses',
     async s => {
-      const entries = [log([1, 60_000]), count(1, 'day'), distinct([1, 60_000])].map(spec => sentTo(spec, 1))
-      const [, calendar] = await s.take(entries)
-      s.time.advance(SECOND)
-      for (const { spec } of entries)
-        s.t.not(await s.store.count(sentTo(spec, 2), SECOND / 2, calendar?.ends), 0, spec.kind)
-      for (const each of entries) await s.admits([sentTo(each.spec, 3)], false, each.spec.kind)
-      s.time.advanceMs(day)
-      for (const each of entries) await s.admits([sentTo(each.spec, 3)], true, each.spec.kind)
+      for (const [most, own] of [
+        [1, undefined],
+        [9, [1]]
+      ] as const) {
+        const specs = [log([most, 60_000]), count(most, 'day'), distinct([most, 60_000])]
+        const [, calendar] = await s.take(specs.map(spec => sentTo(spec, 1, own)))
+        s.time.advance(SECOND)
+        for (const spec of specs)
+          s.t.not(await s.store.count(sentTo(spec, 2, own), SECOND / 2, calendar?.ends), 0, spec.kind)
+        for (const spec of specs) await s.admits([sentTo(spec, 3, own)], false, spec.kind)
+        s.time.advanceMs(day)
+        for (const spec of specs) await s.admits([sentTo(spec, 3, own)], true, spec.kind)
+      }
     }
   ],
   [
@@ -121,6 +126,22 @@ export const elsewhere: Promised[] = [
       s.time.advanceMs(hour)
       s.t.equal(await s.store.count(entry(spec), spec.ttl * 100), 0)
       s.t.strictSame(await s.used([entry(spec)]), [[0]])
+    }
+  ],
+  [
+    'a send admitted elsewhere under a rule that was replaced since counts in the window of the new rule',
+    async s => {
+      s.time.advanceMs(hour)
+      for (const [before, window, used] of [
+        [60_000, hour, 1],
+        [hour, 60_000, 0]
+      ] as const) {
+        const [[former], [present]] = replaced([log([1, before])], [log([1, window])])
+        if (!former || !present) throw new Error('no spec')
+        former.inForce.spec = present
+        s.t.equal((await s.store.count(entry(former), 100 * SECOND)) !== 0, used === 1)
+        s.t.strictSame(await s.used([entry(present)]), [[used]])
+      }
     }
   ],
   [

@@ -17,6 +17,8 @@ t.test(
     const { outage, events } = open()
     outage.failed(gone, true)
     t.notOk(outage.takeTurn(), 'before the time-out')
+    outage.answered(null)
+    t.notOk(outage.takeTurn(), 'a call that only reads says nothing new')
     outage.answered(false)
     t.ok(outage.lost)
     t.ok(outage.takeTurn())
