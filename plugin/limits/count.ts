@@ -78,7 +78,7 @@ export const count: Kind<CountSpec> = {
     if (cell.length === 0) return
     cell.set(USED, cell.at(USED) - 1)
     cell.set(ISSUED, cell.at(ISSUED) - 1)
-    if (cell.at(USED) === 0 && cell.length === SINCE) cell.resize(0)
+    if (cell.at(USED) === 0) cell.resize(0)
   },
 
   repeatable: false,

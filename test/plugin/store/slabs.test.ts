@@ -10,6 +10,7 @@ t.test('a cell that gets shorter stays in place while there is no smaller cell',
   const [cell, other] = filled as [number, number]
   const shorter = () => slabs.resize(cell, 1_024, 700, false)
   t.equal(shorter(), cell)
+  t.equal(slabs.resize(cell, 600, 700, false), cell, 'and gets longer in its place')
   slabs.free(larger)
   t.equal(shorter(), cell, 'when a larger cell is free')
   slabs.free(other)
