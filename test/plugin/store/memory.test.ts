@@ -611,6 +611,16 @@ t.test('expired records are freed faster than new ones are added', async t => {
   t.equal(store.size, 15)
 })
 
+t.test('a refund of the last value leaves no key, though another came twice before', async t => {
+  const { store, time } = open(t)
+  const spec = distinct([5, 60_000])
+  for (let times = 0; times < 2; times++) store.reserve([sentTo(spec, 1)], '')
+  time.advanceMs(spec.ttl + 1)
+  const entries = [sentTo(spec, 2)]
+  store.refund(takenOf(entries, named(entries, store.reserve(entries, ''))), '')
+  t.equal(store.size, 0)
+})
+
 t.test('a refund of everything that was counted leaves no key', async t => {
   const { store } = open(t)
   const entries = [entry(log([1, 60_000]))]
