@@ -456,6 +456,24 @@ t.test('a carry-over that never left the client is tried again', async t => {
   t.strictSame([used(entries), heard], [[1, 1], []])
 })
 
+t.test('sends whose carry-over is tried again count in the order in which they were admitted', async t => {
+  const opened = open(t)
+  const { time, memory, state, used, send, back } = opened
+  await lose(opened)
+  const entries = [entry(log([100, 60_000]), 1)]
+  for (let sends = 0; sends < 40; sends++) {
+    time.advanceMs(1_000)
+    await send(entries)
+  }
+  state.ofWrites = FULL
+  delete state.broken
+  await until(() => state.told > 32, 'a second try')
+  delete state.ofWrites
+  await back()
+  await until(() => used(entries)[0] === 40, 'all sends')
+  t.equal(memory.peek(entries)[5], (60 - 39) * 100_000, 'the first one leaves its window first')
+})
+
 t.test('a foreign value under a key holds up no other send, and is reported as uncounted', async t => {
   const opened = open(t)
   const { primary, state, heard, used, send, back } = opened
