@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 import { Redis, type RedisOptions } from 'ioredis'
 import t, { type Test } from 'tap'
 import { limitPlugin } from '../../../plugin/index.js'
@@ -484,8 +484,9 @@ t.test('after close, Redis still decides, and nothing stands in for it', async t
   }
 })
 
-t.test('close closes both stores', async t => {
+t.test('close closes both stores, once the refunds under way have ended', async t => {
   const closed: string[] = []
+  const refunded = gate()
   class Closing extends MemoryStore {
     constructor(private readonly who: string) {
       super()
@@ -496,8 +497,13 @@ t.test('close closes both stores', async t => {
       super.close()
     }
   }
+  class Primary extends Closing {
+    override refund(...given: Parameters<MemoryStore['refund']>): Promise<void> {
+      return refunded.opened.then(() => super.refund(...given))
+    }
+  }
   const outage = new Outage(TIMEOUT_MS)
-  const fallback = new Fallback(new Closing('the primary'), {
+  const fallback = new Fallback(new Primary('the primary') as Store, {
     timeout: TIMEOUT_MS,
     substitute: new StandIn(new Closing('the other')),
     outageOf: () => outage,
@@ -507,7 +513,14 @@ t.test('close closes both stores', async t => {
     onUncounted() {},
     onRefundFailed() {}
   })
-  await fallback.close()
+  const entries = [entry(log([1, 60_000]))]
+  const { facts, store } = await fallback.reserve(entries, '')
+  const refunding = store.refund(takenOf(entries, named(entries, facts ?? [])), '')
+  const closing = fallback.close()
+  await turn()
+  t.strictSame(closed, [])
+  refunded.open()
+  await Promise.all([refunding, closing])
   t.strictSame(closed, ['the primary', 'the other'])
 })
 
