@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { OneOf, PURPOSE_PATTERN, strict, Time } from './common.js'
+import { LINE, OneOf, PURPOSE_PATTERN, strict, Time } from './common.js'
 import { Email, EXAMPLE_PHONE, Phone, RecipientHash } from './recipient.js'
 
 const Recipient = {
@@ -52,7 +52,7 @@ export const ListBody = Type.Object(
       Type.String({
         minLength: 1,
         maxLength: 200,
-        pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$',
+        pattern: `^${LINE}$`,
         description: 'The reason, which the list and the audit trail show. Do not name a person in it.'
       })
     )

@@ -9,6 +9,8 @@ export const PURPOSE_PATTERN = '^[a-z][a-z0-9-]{0,31}$'
 export const PARAM_PATTERN = '^[a-z]\\w{0,31}$'
 /** Names of templates. */
 export const TEMPLATE_PATTERN = '^[a-z][a-z0-9-]{0,63}$'
+/** A line of text, without control characters. */
+export const LINE = '[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*'
 
 export const Time = (description: string) => Type.String({ format: 'date-time', description })
 

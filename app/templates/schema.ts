@@ -1,8 +1,8 @@
 import { type Static, type TSchema, Type } from 'typebox'
-import { PARAM_PATTERN, strict, TEMPLATE_PATTERN } from '../schemas/common.js'
+import { LINE, PARAM_PATTERN, strict, TEMPLATE_PATTERN } from '../schemas/common.js'
 import type { Channel } from '../senders/sender.js'
 
-const Line = Type.String({ pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$' })
+const Line = Type.String({ pattern: `^${LINE}$` })
 const Lines = Type.Array(Line, { minItems: 1, description: 'a list of lines' })
 
 /** The most characters that a value may have. */
@@ -37,7 +37,7 @@ const ParamSchema = Type.Object(
 export type Param = Static<typeof ParamSchema>
 
 /** Mostly one line; another may name the site of a code. */
-const Text = Type.String({ pattern: '^[^\\u0000-\\u0009\\u000b-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$' })
+const Text = Type.String({ pattern: `^${LINE}(?:\\n${LINE})*$` })
 const Sms = Type.Object({ text: Text }, strict)
 const Mail = Type.Object(
   {
