@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { type ClientRequest, request } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 
 interface Listening {
@@ -10,6 +11,11 @@ interface Listening {
 export async function listen(app: Listening): Promise<number> {
   await app.listen({ host: '127.0.0.1', port: 0 })
   return (app.server.address() as AddressInfo).port
+}
+
+/** A GET over a connection of its own, not ended yet. That it is destroyed is no error. */
+export function requestTo(port: number, path: string): ClientRequest {
+  return request({ host: '127.0.0.1', port, path, agent: false }).on('error', () => {})
 }
 
 /**

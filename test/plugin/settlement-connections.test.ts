@@ -1,8 +1,7 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
-import { type ClientRequest, type IncomingMessage, request as open } from 'node:http'
+import type { ClientRequest, IncomingMessage } from 'node:http'
 import { connect, constants, type Http2ServerRequest, type ServerHttp2Session } from 'node:http2'
-import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import type { FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify'
@@ -10,7 +9,7 @@ import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import limitPlugin, { type Rule } from '../../plugin/index.js'
 import { appOf } from '../helper/face.js'
-import { listen } from '../helper/listen.js'
+import { listen, requestTo } from '../helper/listen.js'
 import { moduleOf } from '../helper/module.js'
 import { until } from '../helper/until.js'
 import { gone, type Place, places, redis, sharedOptions } from './settlement/places.js'
@@ -19,10 +18,7 @@ import { rules, Scene, url } from './settlement/scene.js'
 const body = { ok: true }
 
 async function call(scene: Scene): Promise<ClientRequest> {
-  await scene.app.listen({ host: '127.0.0.1', port: 0 })
-  const { port } = scene.app.server.address() as AddressInfo
-  // A client that is destroyed emits an error.
-  return open({ host: '127.0.0.1', port, path: url, agent: false }).on('error', () => {})
+  return requestTo(await listen(scene.app), url)
 }
 
 async function settled(t: Test, scene: Scene, counts: { send: number; wrong: number }): Promise<void> {
@@ -332,7 +328,7 @@ for (const place of await places(t)) {
           })
         })
         const port = await listen(app)
-        const client = open({ host: '127.0.0.1', port, path: url, agent: false }).on('error', () => {})
+        const client = requestTo(port, url)
         client.end()
         await asking
         client.destroy()
@@ -578,7 +574,7 @@ t.test('with @fastify/express too, a lock is free once the connection of a raw r
   const port = await listen(app)
   const isFree = async () => (await app.limit.peek({ lock: '127.0.0.1' })).allowed
   for (const path of ['/callback', '/promise']) {
-    const call = open({ host: '127.0.0.1', port, path, agent: false }).on('error', () => {})
+    const call = requestTo(port, path)
     call.end()
     const [response] = await once(call, 'response')
     response.on('error', () => {})

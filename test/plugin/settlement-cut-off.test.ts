@@ -1,10 +1,9 @@
-import { request } from 'node:http'
 import { PassThrough } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { RouteHandlerMethod } from 'fastify'
 import t from 'tap'
 import { gate } from '../helper/gate.js'
-import { listen } from '../helper/listen.js'
+import { listen, requestTo } from '../helper/listen.js'
 import { strays } from '../helper/strays.js'
 import { until } from '../helper/until.js'
 import { places } from './settlement/places.js'
@@ -196,8 +195,7 @@ for (const place of stores) {
           goesOn = true
         })()
       })
-      const to = { host: '127.0.0.1', port: await listen(app), path: '/send?id=a', agent: false }
-      const client = request(to).on('error', () => {})
+      const client = requestTo(await listen(app), '/send?id=a')
       client.end()
       await timedOut.opened
       client.destroy()
