@@ -22,8 +22,8 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
 }
 
 /**
- * The most waits for Redis that one request can have, one after another: for its Idempotency-Key, limits, lists, codes
- * and the settlement. A failed resend has them all.
+ * The most waits for Redis that one request can have, one after another: for its Idempotency-Key, filters, limits, codes
+ * and the settlement. A failed resend has them all. The two filters wait half as long as the others and count as one.
  */
 export const STORE_WAITS = 9
 

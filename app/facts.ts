@@ -1,4 +1,4 @@
-import type { Rule } from '../plugin/index.js'
+import type { LimitDecorator, Rule } from '../plugin/index.js'
 import { ConfigError } from './check.js'
 
 /** The facts: what a rule of the policy may read of a request besides what the client has sent. */
@@ -83,6 +83,16 @@ export function keyFrom(
   const values = paths.map(path => facts[path] ?? null)
   if (values.includes(null)) return undefined
   return values.length === 1 ? values[0] : values
+}
+
+/** The keys of these rules, as `fastify.limit` takes them; none of a rule whose key does not follow from the facts. */
+export function keysFrom(
+  rules: LimitDecorator['rules'],
+  names: readonly string[],
+  facts: Readonly<Record<string, unknown>>
+): Record<string, unknown> {
+  const keys = names.map(name => [name, keyFrom(rules[name] as Rule, facts)] as const)
+  return Object.fromEntries(keys.filter(([, key]) => key !== undefined))
 }
 
 /**

@@ -3,6 +3,7 @@ import fp from 'fastify-plugin'
 import limitPlugin from '../../plugin/index.js'
 import { hideQuota } from '../accounts/hidden-quota.js'
 import { backendsOf, passBackends } from '../backends.js'
+import { wrongCodes } from '../captcha/wrong-codes.js'
 import { ConfigError } from '../check.js'
 import type { Clock } from '../clock.js'
 import type { Config } from '../config.js'
@@ -43,7 +44,7 @@ const limits: FastifyPluginAsync<Options> = async (fastify, { config, policy, se
   try {
     await fastify.register(limitPlugin, {
       rules: rulesOf(policy, config),
-      filters: [fastify.blockList],
+      filters: [fastify.blockList, wrongCodes(config)],
       ...(fastify.hasDecorator('redis') && { client: fastify.redis, sharded: config.REDIS_SHARDED === 'on' }),
       secret,
       region: config.REGION,

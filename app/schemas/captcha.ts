@@ -114,7 +114,7 @@ export const StatusAnswer = Type.Object(
   {
     ...answered,
     resendAt: Time(
-      'The time from which the rule `recipient` admits the next code. Other rules may refuse it for longer.'
+      'The time from which the rule `recipient`, and those on wrong codes, admit the next code. Other rules may refuse it for longer.'
     ),
     purpose: Purpose,
     status: OneOf(['pending', 'verified', 'failed', 'cancelled', 'expired'], {

@@ -250,7 +250,7 @@ for (const [name, place] of Object.entries(places)) {
     }
   )
 
-  t.test(`a look-up shows failed tries, which delay nothing; unblocking forgets them (${name})`, async t => {
+  t.test(`a look-up shows failed tries; unblocking forgets them (${name})`, async t => {
     const { env, clock } = await place(t)
     const failures: Rule = {
       name: 'verify-failures-recipient',
@@ -275,7 +275,7 @@ for (const [name, place] of Object.entries(places)) {
     t.equal((await fails()).status, 429)
     t.match((await act(app, 'lookup', { phone })).body, {
       rules: [{ rule: 'verify-failures-recipient', max: 1, used: 1, refuses: true }],
-      retryAfterMs: 0
+      retryAfterMs: 86_400_000
     })
     t.equal((await act(app, 'unblock', { phone })).status, 200)
     t.equal((await fails()).status, 422)

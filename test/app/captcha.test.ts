@@ -375,18 +375,54 @@ for (const [name, open] of Object.entries(places)) {
         place.advance(60_000)
         return statuses
       }
-      const all = (status: number) => Array(5).fill(status)
-      t.same(await guess('login'), all(422))
-      t.same(await guess('login'), all(422))
-      t.same(await guess('login'), all(429))
-      t.same(await guess('register'), all(422), 'another purpose')
+      const refused = async (purpose: string, from: InjectOptions = {}) =>
+        t.match(await ask(app, { purpose }, from), {
+          status: 429,
+          body: { 'violated-policies': ['wrong-codes'] }
+        })
+      const all = Array(5).fill(422)
+      t.same(await guess('login'), all)
+      t.same(await guess('login'), all)
+      await refused('login')
+      t.same(await guess('register'), all, 'another purpose')
       const named = { headers: { 'x-end-user-ip': '198.51.100.1' } }
-      t.same(await guess('login', named), all(422), 'another network')
+      t.same(await guess('login', named), all, 'another network')
       place.advance(3_600_000)
       const networks = (n: number) => ({ headers: { 'x-end-user-ip': `2001:db8:1:${n}::1` } })
-      t.same(await guess('login', networks(1)), all(422))
-      t.same(await guess('login', networks(2)), all(422))
-      t.same(await guess('login', networks(3)), all(429), 'another network of the same site')
+      t.same(await guess('login', networks(1)), all)
+      t.same(await guess('login', networks(2)), all)
+      await refused('login', networks(3))
+    })
+
+    await t.test('no code is sent or resent while none could be verified', async t => {
+      const place = await open(t)
+      const app = await place.start()
+      for (const purpose of ['login', 'reset-password']) {
+        let id = ''
+        for (let i = 0; i < 2; i++) {
+          id = (await ask(app, { purpose })).body.id
+          for (let j = 0; j < 5; j++) await verify(app, id, wrong(lastCode(app, E164)))
+          place.advance(60_000)
+        }
+        const sent = app.outbox?.messages.length
+        const { status: held, body } = await verify(app, id, '000000')
+        t.equal(held, 429)
+        const { retryAfterMs } = body
+        const refused = {
+          status: 429,
+          headers: { 'retry-after': String(Math.ceil(retryAfterMs / 1_000)) },
+          body: { code: 'FST_SEND_LIMIT_EXCEEDED', 'violated-policies': ['wrong-codes'], retryAfterMs }
+        }
+        t.match(await ask(app, { purpose }), refused)
+        t.match(await resend(app, id), refused)
+        if (purpose === 'reset-password') t.match(await ask(app, { purpose, send: false }), refused)
+        t.equal(app.outbox?.messages.length, sent)
+        t.equal(Date.parse((await status(app, id)).body.resendAt), app.clock.wall() + retryAfterMs)
+      }
+      place.advance(3_600_000)
+      // The last code of the day from this network: the refusals have cost nothing.
+      const { id } = (await ask(app, { purpose: 'login' })).body
+      t.equal((await verify(app, id, lastCode(app, E164))).status, 200)
     })
 
     await t.test('a resend counts for the end user who asks for it', async t => {

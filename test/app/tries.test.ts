@@ -6,7 +6,9 @@ import { AuditEventSchema } from '../../app/audit/event.js'
 import { RedisRecords } from '../../app/captcha/redis-records.js'
 import { loadPolicy } from '../../app/policy.js'
 import { problem } from '../../app/problem.js'
+import type { Rule } from '../../plugin/index.js'
 import { folderOf } from '../helper/folder.js'
+import { logStream } from '../helper/log-stream.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
 import { ask, cancel, E164, PHONE, status, verify, wrong } from './captcha.js'
@@ -75,6 +77,22 @@ for (const [name, open] of Object.entries(places)) {
         { event: 'refusal', rules: ['verify-failures'], ...own },
         { event: 'refusal', rules: ['verify-failures'], ...own }
       ])
+    })
+
+    await t.test('a code is sent if the counts of wrong ones cannot be looked at', async t => {
+      const policy = loadPolicy()
+      const lost = () => {
+        throw new Error('the quota is out of reach')
+      }
+      const limits = [{ max: lost, ceiling: 10, window: '1h' }]
+      const rules = policy.rules.map(rule =>
+        rule.name === 'verify-failures' ? ({ ...rule, limits } as Rule) : rule
+      )
+      const { lines, stream } = logStream()
+      const options = { policy: { ...policy, rules }, logStream: stream }
+      const app = await (await open(t)).start({ LOG_LEVEL: 'warn' }, options)
+      t.equal((await ask(app)).status, 202)
+      t.match(lines.join(''), 'passed without a look at wrong codes')
     })
 
     await t.test('sends, refusals, suppressed messages and quotas are in the audit trail', async t => {

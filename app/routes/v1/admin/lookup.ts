@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Rule, Verdict } from '../../../../plugin/index.js'
-import { DECIDES, keyFrom } from '../../../facts.js'
+import { keyFrom } from '../../../facts.js'
 import type { CurrentEntry } from '../../../lists/lists.js'
 import { passesAllowed } from '../../../recipient-rules.js'
 import { LookupAnswer, RecipientBody } from '../../../schemas/admin.js'
@@ -53,8 +53,7 @@ const lookup: FastifyPluginAsyncTypebox = async fastify => {
         return [{ name, passes, verdict: await fastify.limit.peek({ [name]: key }) }]
       })
       const found = (await Promise.all(looks)).flat()
-      // A rule on tries of codes holds up no message.
-      const holding = found.filter(({ name, passes }) => !passes && !DECIDES[name]?.includes('try'))
+      const holding = found.filter(({ passes }) => !passes)
       return {
         ...known,
         rules: found.flatMap(({ name, verdict, passes }) => statesOf(name, verdict, passes)),

@@ -1,7 +1,8 @@
-/** The filter and the rules that every send of a code passes. */
+/** The filters and the rules that every send of a code passes. */
 export const SEND_LIMITS = [
   'ip-attempts',
   'block-list',
+  'wrong-codes',
   'ip',
   'ip-site',
   'ip-recipients',

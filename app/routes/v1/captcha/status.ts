@@ -2,8 +2,9 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import { prepareCaptcha } from '../../../captcha/prepare.js'
 import { type Ended, isUsable, type Kept } from '../../../captcha/records.js'
+import { WRONG_CODES } from '../../../captcha/wrong-codes.js'
 import { iso } from '../../../clock.js'
-import { factsIn, keyFrom } from '../../../facts.js'
+import { factsIn, keysFrom } from '../../../facts.js'
 import { noteStanding } from '../../../lists/block-list.js'
 import { CaptchaParams, StatusAnswer } from '../../../schemas/captcha.js'
 import { problems } from '../../../schemas/problem.js'
@@ -54,9 +55,9 @@ const status: FastifyPluginAsyncTypebox = async fastify => {
   async function waiting(request: FastifyRequest): Promise<number | null> {
     try {
       await noteStanding(request, fastify.lists)
-      const { recipient: rule } = fastify.limit.rules
-      const key = rule && keyFrom(rule, factsIn(request))
-      return (await fastify.limit.peek({ recipient: key }, request)).retryAfterMs
+      const { limit } = fastify
+      const keys = keysFrom(limit.rules, ['recipient', ...WRONG_CODES], factsIn(request))
+      return (await limit.peek(keys, request)).retryAfterMs
     } catch {
       // A policy may count by what clients send, which is missing here. Or the store of the counts may be out of reach.
       return 0

@@ -3,6 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import type { Captcha } from '../../../captcha/captchas.js'
 import { findCaptcha } from '../../../captcha/prepare.js'
 import { type Checked, UNTRIED } from '../../../captcha/records.js'
+import { WRONG_CODES } from '../../../captcha/wrong-codes.js'
 import { flaw } from '../../../flaw.js'
 import { invalidBy } from '../../../invalid.js'
 import { problem } from '../../../problem.js'
@@ -27,7 +28,7 @@ const verify: FastifyPluginAsyncTypebox = async fastify => {
   fastify.post(
     '/verify',
     {
-      config: { limit: ['verify-attempts', 'verify-failures', 'verify-failures-recipient'] },
+      config: { limit: ['verify-attempts', ...WRONG_CODES] },
       preParsing: fastify.identify,
       preHandler: async request => {
         const { id, code, phone, email, params } = request.body
