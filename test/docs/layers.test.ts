@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { type ImportDeclaration, Visitor, type VisitorObject } from 'oxc-parser'
 import t from 'tap'
 import { parse } from '../helper/parse.js'
-import { root } from './blocks.js'
+import { blocksOf, root } from './blocks.js'
 
 /**
  * The layers of the plugin, top to bottom: a file imports from its own layer or those below.
@@ -312,6 +312,14 @@ t.test('the reader of imports finds them', async t => {
 
 t.test('every file is in one layer, and every file in a layer exists', async t => {
   t.same(layers.flat().sort(), [...names].sort())
+})
+
+t.test('the layers that docs/design.md draws are files or folders', async t => {
+  const text = blocksOf('docs/design.md').map(block => block.text.replaceAll('.ts', ''))
+  const drawn: readonly string[] = text.join().match(/[a-z-]+(?:\/[a-z]+)?/g) ?? []
+  const parts = names.flatMap(name => [name, ...name.split('/')])
+  t.ok(drawn.includes('admission'))
+  t.same(drawn.filter(name => !parts.includes(name)).join(), '')
 })
 
 t.test('imports run downwards', async t => {
