@@ -58,8 +58,8 @@ export class FilterChain {
   private async takeBack({ name, result }: Pass): Promise<void> {
     const { request, timeout } = this
     try {
-      const undone = Promise.resolve(result.undo?.())
-      await within(undone, timeout, () => new TimeoutError(`the undo of the filter ${name}`, timeout))
+      const late = () => new TimeoutError(`the undo of the filter ${name}`, timeout)
+      await within(result.undo?.(), timeout, late)
     } catch (error) {
       request.log.error({ err: error }, `the filter ${name} could not undo`)
     }

@@ -133,8 +133,7 @@ export class CarryOver {
   /** Peeks at the first entry. @throws when the store does not answer */
   private async probe(first: Carried | undefined, { node }: Outage): Promise<void> {
     const { timeout, isRequestError } = this.options
-    const answer = Promise.resolve(first && this.store.peek([first.taken.entry]))
-    await within(answer, timeout, unavailable).catch(error => {
+    await within(first && this.store.peek([first.taken.entry]), timeout, unavailable).catch(error => {
       if (!isRequestError(error, node)) throw error
     })
   }

@@ -37,7 +37,7 @@ export class Fallback implements Reserver {
     const store = inTime(primary, options.timeout)
     const { substitute } = options
     this.standIn = typeof substitute === 'string' ? undefined : substitute
-    const refund: Store['refund'] = (taken, token) => this.follow(Promise.resolve(store.refund(taken, token)))
+    const refund: Store['refund'] = (taken, token) => this.follow(store.refund(taken, token))
     const followed = { ...store, ...this.standIn?.following(store), refund }
     const now = () => this.standIn?.now ?? 0
     this.carryOver = new CarryOver(primary, refund, { ...options, now })
@@ -81,7 +81,7 @@ export class Fallback implements Reserver {
     if (this.isBehind(outage) || !outage.mayRead()) return this.substitute.peek(entries)
     const asked = performance.now()
     try {
-      const facts = await within(Promise.resolve(this.primary.peek(entries)), timeout, unavailable)
+      const facts = await within(this.primary.peek(entries), timeout, unavailable)
       this.answered(outage, entries, asked, null)
       return { facts, store: this.store }
     } catch (error) {

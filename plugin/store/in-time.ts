@@ -1,4 +1,4 @@
-import { type Awaitable, isPromise } from '../awaitable.js'
+import type { Awaitable } from '../awaitable.js'
 import { StoreUnavailableError } from '../errors.js'
 import { within } from '../within.js'
 import type { Reserver } from './reserver.js'
@@ -14,14 +14,10 @@ function away(cause: unknown): never {
 }
 
 /** The same store, whose calls end within `timeout` milliseconds. */
-export function inTime(store: Store, timeout: number): Reserver['store'] {
-  const call = <T>(answer: Awaitable<T>): Awaitable<T> =>
-    isPromise(answer) ? within(answer, timeout, unavailable) : answer
+export function inTime(store: Store, timeout: number) {
+  const call = <T>(answer: Awaitable<T>) => within(answer, timeout, unavailable)
   // What an app itself asks for has no fallback, so each failure becomes a StoreUnavailableError.
-  const asked = <T>(answer: Awaitable<T>): Awaitable<T> => {
-    const found = call(answer)
-    return isPromise(found) ? found.catch(away) : found
-  }
+  const asked = <T>(answer: Awaitable<T>) => call(answer).catch(away)
   return {
     name: store.name,
     peek: entries => asked(store.peek(entries)),
@@ -30,5 +26,5 @@ export function inTime(store: Store, timeout: number): Reserver['store'] {
     clear: entries => asked(store.clear(entries)),
     block: (entries, ms) => asked(store.block(entries, ms)),
     unblock: entries => asked(store.unblock(entries))
-  }
+  } satisfies Reserver['store']
 }
