@@ -1,4 +1,5 @@
 import type { CompiledKey } from './identity/key.js'
+import type { CompiledPart } from './identity/part.js'
 import type { Source } from './identity/path.js'
 import type { AllowFunction, MaxFunction, PrivateFunction, Rule, TimeZoneFunction } from './rule.js'
 import type { Spec } from './store/store.js'
@@ -18,10 +19,9 @@ export interface CompiledRule {
   key: CompiledKey
   /** The key whose different values are counted, if the rule has one. */
   distinct: CompiledKey | undefined
-  /**
-   * Reads the value that the rule counts by, or a promise of it. For several parts it is a list: the values of the key
-   * first, then those of `distinct`.
-   */
+  /** The parts of the key, then those of `distinct`. */
+  parts: readonly CompiledPart[]
+  /** Reads the value that the rule counts by, or a promise of it. For several parts it is a list with a value of each. */
   read(source: Source): unknown
   /** Takes from what was read the values of the key. */
   whoOf(values: unknown): unknown

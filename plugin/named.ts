@@ -64,14 +64,13 @@ function ruleOf(name: string, known: Rules): CompiledRule {
  * given.
  * @throws OptionError
  */
-function valuesOf({ key, distinct }: CompiledRule, name: string, value: unknown): unknown {
-  const parts = key.parts.length + (distinct?.parts.length ?? 0)
-  if (parts === 1) return value
+function valuesOf({ parts }: CompiledRule, name: string, value: unknown): unknown {
+  if (parts.length === 1) return value
   const several: unknown[] = Array.isArray(value) ? value : [value]
   // A list of several identities is an error: the caller must not believe that all of them are blocked.
-  if (several.length > parts) {
-    const shape = [...key.parts, ...(distinct?.parts ?? [])].map(shapeOf).join(', ')
-    const right = `Name one identity at a time, by ${parts} values: [${shape}].`
+  if (several.length > parts.length) {
+    const shape = parts.map(shapeOf).join(', ')
+    const right = `Name one identity at a time, by ${parts.length} values: [${shape}].`
     throw wrongOption(`keys.${name}.length`, several.length, right)
   }
   return several

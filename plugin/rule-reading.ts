@@ -2,15 +2,15 @@ import type { CompiledRule } from './compiled-rule.js'
 import type { CompiledKey } from './identity/key.js'
 import { type CompiledPart, readAll } from './identity/part.js'
 
-/** The functions by which a rule reads what it counts by: its key, and the different values of `distinct`. */
+/** What a rule counts by, its key and the different values of `distinct`, and the functions by which it reads that. */
 export function readingOf(
   { key, distinct }: Pick<CompiledRule, 'key' | 'distinct'>,
   optional: boolean
-): Pick<CompiledRule, 'read' | 'whoOf' | 'distinctOf'> {
+): Pick<CompiledRule, 'parts' | 'read' | 'whoOf' | 'distinctOf'> {
   const parts = [...key.parts, ...(distinct?.parts ?? [])]
-  const [only, ...others] = parts as [CompiledPart, ...CompiledPart[]]
   return {
-    read: others.length === 0 ? only.read : source => readAll(parts, source),
+    parts,
+    read: parts.length === 1 ? (parts[0] as CompiledPart).read : source => readAll(parts, source),
     whoOf: values => (distinct === undefined ? values : ownOf(key, values as readonly unknown[])),
     distinctOf(values) {
       if (distinct === undefined) return undefined

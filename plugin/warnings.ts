@@ -9,11 +9,9 @@ import { rootOf } from './root.js'
 export function warn(fastify: FastifyInstance, rules: Iterable<CompiledRule>): void {
   const danger = dangerOf(trustProxyOf(fastify))
   if (danger === undefined) return
-  for (const { name, key, distinct } of rules) {
-    const paths = [...key.parts, ...(distinct?.parts ?? [])].flatMap(pathsOf)
-    if (!paths.some(isAddress)) continue
-    fastify.log.warn(`the rule ${name} counts by address, but with ${danger}; name the proxies instead`)
-  }
+  for (const { name, parts } of rules)
+    if (parts.flatMap(pathsOf).some(isAddress))
+      fastify.log.warn(`the rule ${name} counts by address, but with ${danger}; name the proxies instead`)
 }
 
 /** Warns of a route that reads as limited, and is not. @param scope the instance in which the route is declared */
