@@ -1,5 +1,5 @@
 --[[
-  Prolongs a lock that is still held under this token.
+  Renews a lock that is still held under this token: from now on it lasts its time to live.
 
   KEYS[1]   the lock
   ARGV[1]   the token, 24 characters

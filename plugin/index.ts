@@ -49,7 +49,7 @@ const MAX_TIMEOUT = 3_600_000
 const FAILED: Record<Afterwards, string> = {
   refund: 'a refund failed; what was counted stays counted, unless a later try succeeds',
   release: 'a lock was not released; it ends by itself, unless a later try succeeds',
-  renewal: 'a lock was not prolonged; it is tried again as long as it lasts'
+  renewal: 'a lock was not renewed; it is tried again as long as it lasts'
 }
 
 const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) => {

@@ -22,7 +22,7 @@ export const lock: Kind<LockSpec> = {
     fieldsOf(token).forEach((field, i) => {
       cell.set(i + 1, field)
     })
-    prolong(cell, now, spec)
+    holdFromNow(cell, now, spec)
     return 1
   },
 
@@ -41,14 +41,14 @@ export const lock: Kind<LockSpec> = {
   argument: (_entry, _wall, token) => token
 }
 
-/** Prolongs a lock that is still held under `token`. @returns whether it is */
+/** Renews a lock that is still held under `token`. @returns whether it is */
 export function renew(cell: Cell, now: Now, spec: LockSpec, token: string): boolean {
   if (!isHolder(cell, token) || cell.at(0) <= now.steady) return false
-  prolong(cell, now, spec)
+  holdFromNow(cell, now, spec)
   return true
 }
 
-function prolong(cell: Cell, { steady }: Now, { ttl }: LockSpec): void {
+function holdFromNow(cell: Cell, { steady }: Now, { ttl }: LockSpec): void {
   const end = steady + ttl * TICKS_PER_MS
   cell.set(0, end)
   cell.expire(end)

@@ -155,7 +155,7 @@ export interface Store {
    */
   refund(taken: readonly Taken[], token: string, late?: () => void): Awaitable<void>
 
-  /** Prolongs a lock held under `token`. @returns whether it was still held */
+  /** Renews a lock held under `token`: from now on it lasts its time to live. @returns whether it was still held */
   renew(entry: Entry, token: string): Awaitable<boolean>
 
   /** Clears what is counted; blocks stay. */

@@ -76,7 +76,7 @@ t.test('a renewal, a refund and a release that fail are each logged as what they
   const isLogged = (begin: RegExp) => lines.some(line => begin.test(JSON.parse(line).msg))
   const decision = await app.limit.reserve({ log: 'a', order: 'a' })
   await kill()
-  await until(() => isLogged(/^a lock was not prolonged;/), 'a renewal that fails')
+  await until(() => isLogged(/^a lock was not renewed;/), 'a renewal that fails')
   t.notOk(isLogged(/^a (refund failed|lock was not released)/))
   await decision.refund()
   t.ok(isLogged(/^a refund failed;/))
