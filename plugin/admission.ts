@@ -34,6 +34,7 @@ export class Admission {
   /**
    * Asks the filters, then decides on the sends.
    * @param watch says whether the request is over: then the filters are undone
+   * @throws as `decide`; TimeoutError, FunctionError and what a filter throws
    */
   enter(plan: Plan, reply: FastifyReply, watch: Watch): Awaitable<Decision> {
     if (plan.filters.length === 0) return this.decide(plan.sends, reply.request, reply.limit)
@@ -41,7 +42,8 @@ export class Admission {
   }
 
   /**
-   * Decides by these rules. A request whose connection, and with it the address, is gone is an error: KeyMissingError.
+   * Decides by these rules.
+   * @throws KeyMissingError when the connection, and with it the address, is gone; what the limiter throws
    */
   decide(
     rules: readonly CompiledRule[],

@@ -35,7 +35,7 @@ interface Decider {
 export class DecisionBasis {
   /**
    * @param facts what the store answered; null when it was not asked
-   * @param at when it was decided, by the monotonic clock
+   * @param at when it was decided, in milliseconds by the monotonic clock
    * @param token the holder's name on its locks
    * @param since when locks were asked for
    * @param earlier the decision of the request's first stage

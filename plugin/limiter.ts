@@ -27,6 +27,11 @@ export class Limiter {
    */
   rules = new Map<string, CompiledRule>()
 
+  /**
+   * @param timeout how long the keys of a decision may take, in milliseconds
+   * @param clock tells when a decision was made that the store does not date
+   * @param report called with the error of a call that failed after its decision
+   */
   constructor(
     private readonly reserver: Reserver,
     private readonly receipts: Receipts,

@@ -8,7 +8,7 @@ export class Carried {
   over = false
   /** The slot's receipt in the store; 0 while the store has not counted it. */
   private receipt: Promise<number> = Promise.resolve(0)
-  /** When the slot was taken, by the monotonic clock. */
+  /** When the slot was taken, in milliseconds by the monotonic clock. */
   private readonly since = performance.now()
 
   /**
@@ -26,7 +26,7 @@ export class Carried {
    * Counts the slot in the store, unless a late answer says that the store has counted it already. That answer is
    * taken for lost `timeout` milliseconds after the store answers again, or after the slot was taken if that was later.
    * @param now gives the present tick
-   * @param answers since when the store answers, by the monotonic clock
+   * @param answers since when the store answers, in milliseconds by the monotonic clock
    * @returns the receipt in the store, 0 when the slot was not counted
    * @throws StoreUnavailableError when there is no answer within `timeout` milliseconds; else what the store throws
    */

@@ -140,7 +140,7 @@ export class CarryOver {
 
   /**
    * Counts the oldest batch in the store.
-   * @param answers since when the store answers, by the monotonic clock
+   * @param answers since when the store answers, in milliseconds by the monotonic clock
    * @returns whether the store counted any of it
    * @throws the error for which the other entries have to wait longer
    */

@@ -7,16 +7,20 @@ interface OutageEvents {
   onFailure?: () => void
 }
 
-/** Whether a store, or one node of a cluster, answers. While it is lost, one caller per `timeout` asks it again. */
+/**
+ * Whether a store, or one node of a cluster, answers. While it is lost, one caller per `timeout` asks it again. Times are
+ * milliseconds by the monotonic clock.
+ */
 export class Outage {
+  /** When a lost store may be asked again; 0 while the store is not lost. */
   private until = 0
   private onlyReads = false
-  /** By the monotonic clock: when the latest call was made that the store has answered, and when the store was lost. */
+  /** When the latest call was made that the store has answered, and when the store was lost. */
   private lastAnswered = 0
   private lostAt = 0
 
   /**
-   * @param timeout how long a lost store is not asked after a failure, in milliseconds
+   * @param timeout how long a lost store is not asked after a failure
    * @param node the cluster node that this is about; '' where the node is not known, or there is no cluster
    */
   constructor(
@@ -64,7 +68,7 @@ export class Outage {
   /**
    * Notes that the store has answered a call.
    * @param wrote whether the call has written; null for a call that only reads
-   * @param asked when the call was made, by the monotonic clock
+   * @param asked when the call was made
    */
   answered(wrote: boolean | null, asked = 0): void {
     this.lastAnswered = Math.max(this.lastAnswered, asked)

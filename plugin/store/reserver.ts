@@ -5,7 +5,7 @@ import type { Entry, Facts, Settling, Store } from './store.js'
 export interface Reserved {
   facts: Facts | null
   store: Settling
-  /** When it was decided, by the monotonic clock, if that is known. */
+  /** When it was decided, in milliseconds by the monotonic clock, if that is known. */
   at?: number
   /** Only without facts: gives back what the store has counted all the same, by an answer that comes too late. */
   takeBack?(): void
