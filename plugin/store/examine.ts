@@ -29,8 +29,8 @@ export class Examination {
 
   /**
    * @param fingerprint a hash of the secret
-   * @param timeout how long the start waits, and how long until Redis is asked again, in milliseconds
-   * @param patience how long the start waits, if that is shorter
+   * @param timeout how long until Redis is asked again, in milliseconds
+   * @param patience how long the start waits, in milliseconds
    */
   constructor(
     private readonly redis: RedisServer,

@@ -104,7 +104,7 @@ function openRedis(
     fingerprint,
     timeout,
     fastify.log,
-    startLimit(fastify, timeout)
+    patienceOf(fastify, timeout)
   )
   const outageOf = (node?: string) => {
     const about = { ...(node && { node }), onStoreError }
@@ -156,7 +156,7 @@ function openRedis(
  * How long the start may wait for Redis, in milliseconds: the time-out, but no more than half of the time after which
  * Fastify would give up the start (`pluginTimeout`; 0 for never).
  */
-function startLimit({ initialConfig: { pluginTimeout = 0 } }: FastifyInstance, timeout: number): number {
+function patienceOf({ initialConfig: { pluginTimeout = 0 } }: FastifyInstance, timeout: number): number {
   return pluginTimeout === 0 ? timeout : Math.min(timeout, pluginTimeout / 2)
 }
 
