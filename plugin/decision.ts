@@ -164,7 +164,7 @@ export class Decision implements Verdict {
    */
   receipt(): string {
     const { decider, store } = this.#basis
-    return decider.receiptOf(this.allowed ? this.#basis.slots(isSettled) : NONE, store)
+    return decider.receiptOf(this.#basis.slots(isSettled), store)
   }
 
   /**
