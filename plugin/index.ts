@@ -44,7 +44,7 @@ declare module 'fastify' {
   }
 }
 
-const MAX_TIMEOUT = 3_600_000
+const MAX_TIMEOUT_MS = 3_600_000
 
 const FAILED: Record<Afterwards, string> = {
   refund: 'a refund failed; what was counted stays counted, unless a later try succeeds',
@@ -58,7 +58,7 @@ const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) =>
   refuseStrayRoutes(fastify)
   conform(OptionsSchema, options, 'options')
   const timeout = durationAt(options.timeout ?? '1s', 'options.timeout')
-  if (timeout > MAX_TIMEOUT)
+  if (timeout > MAX_TIMEOUT_MS)
     throw wrongOption('options.timeout', options.timeout, 'A timeout is 1h or shorter.')
 
   const { reserver, receipts, identity, begin, verify } = openStore(fastify, options, timeout)

@@ -26,11 +26,12 @@ interface MemoryOptions {
 }
 
 const SWEEP_MS = 1_000
-const SWEEP_BUDGET = 2_000
-/** A period that has begun by this tick ends before the latest time that a field can hold, early in 2109. */
-const LAST_WALL = 2 ** 48 - 32 * 86_400_000 * TICKS_PER_MS
+/** How many expired keys a sweep drops at most. */
+const SWEPT_KEYS = 2_000
 /** How many blocks a sweep looks at: for 500,000 it takes 20 ms to look at them, and 100 ms to drop them. */
 const SWEPT_BLOCKS = 10_000
+/** A period that has begun by this tick ends before the latest time that a field can hold, early in 2109. */
+const LAST_WALL = 2 ** 48 - 32 * 86_400_000 * TICKS_PER_MS
 
 /**
  * The embedded store of one app. It is bounded, and drops expired keys as it is used and once a second. It forgets
@@ -205,7 +206,7 @@ export class MemoryStore implements Store {
     const steady = this.ticks
     this.cell.forget()
     this.blocks.forget()
-    this.arena.expire(steady, SWEEP_BUDGET)
+    this.arena.expire(steady, SWEPT_KEYS)
     this.blocks.sweep(steady, SWEPT_BLOCKS)
   }
 }

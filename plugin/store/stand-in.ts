@@ -5,8 +5,9 @@ import type { Entry, Facts, Settling, Store, Taken } from './store.js'
 import { takenOf } from './taken.js'
 import { WatchedSettling } from './watched.js'
 
+/** How often a round of counting begins, in milliseconds. */
 const COUNTING_MS = 1_000
-/** How long one round of counting takes, in milliseconds. */
+/** How long a round takes at most, in milliseconds. */
 const COUNTING_BUDGET_MS = 2
 
 type Following = Pick<Store, 'clear' | 'block' | 'unblock'>
