@@ -1,4 +1,4 @@
-import type { ClusterNode, IoredisExtras, NodeEvents, RedisClient } from './client.js'
+import type { ClusterNode, IoredisExtras, RedisClient } from './client.js'
 
 /** Clients whose errors are handled already: apps may share a client, and come and go. */
 const handled = new WeakSet<RedisClient>()
@@ -13,7 +13,7 @@ export function handleErrors(client: RedisClient): void {
     handleStreams(node)
   }
   for (const node of client.nodes?.('all') ?? []) handleNode(node)
-  ;(client as RedisClient & NodeEvents).on('+node', handleNode)
+  ;(client as RedisClient & IoredisExtras).on('+node', handleNode)
 }
 
 /** Handles the rejection of an `ASKING` whose answer is lost with its connection. */

@@ -45,12 +45,9 @@ export interface IoredisExtras {
   /** `ready` once the client is connected; `connecting` or `connect` while it connects. */
   status?: string
   on(event: 'connect' | 'ready' | 'close', listener: () => void): unknown
-  off(event: 'ready' | 'close', listener: () => void): unknown
-}
-
-/** What a cluster's client emits when a node joins. */
-export interface NodeEvents {
+  /** Only of a cluster: tells of each node that joins. */
   on(event: '+node', listener: (node: ClusterNode) => void): unknown
+  off(event: 'ready' | 'close', listener: () => void): unknown
 }
 
 export function isClient(value: unknown): value is RedisClient & IoredisExtras {

@@ -1,5 +1,5 @@
 import { SecretMismatchError } from '../errors.js'
-import { type IoredisExtras, isSharded, type NodeEvents, type RedisClient } from './client.js'
+import { type IoredisExtras, isSharded, type RedisClient } from './client.js'
 import { anyMixture } from './mixtures.js'
 import { notQueued } from './redis-errors.js'
 import { scripts } from './scripts.js'
@@ -29,15 +29,15 @@ const listeners = new WeakMap<RedisClient, Set<() => void>>()
 /** For each client that is connecting, one wait that all callers share. */
 const connecting = new WeakMap<RedisClient, Promise<boolean>>()
 
-function listenTo(client: RedisClient): Set<() => void> {
+function listenTo(client: RedisClient & IoredisExtras): Set<() => void> {
   const called = new Set<() => void>()
   listeners.set(client, called)
   const tell = () => {
     for (const call of called) call()
   }
-  ;(client as RedisClient & IoredisExtras).on('ready', tell)
+  client.on('ready', tell)
   // Not before the client is connected to the node: it names a lost one anew with each command that leads there.
-  ;(client as RedisClient & NodeEvents).on('+node', node => node.on('ready', tell))
+  client.on('+node', node => node.on('ready', tell))
   return called
 }
 
@@ -61,21 +61,25 @@ function waitFor(client: RedisClient & IoredisExtras): Promise<boolean> {
 
 /** What to find out about Redis, or the masters of a cluster, and what to load there, before it decides. */
 export class RedisServer {
+  private readonly client: RedisClient & IoredisExtras
+
   constructor(
-    private readonly client: RedisClient,
+    client: RedisClient,
     private readonly prefix: string,
     private readonly sharded = isSharded(client)
-  ) {}
+  ) {
+    this.client = client as RedisClient & IoredisExtras
+  }
 
   /** The client's connection; undefined while the client is not ready, and for a cluster, whose client has many. */
   get connection(): unknown {
-    const { status, stream } = this.client as RedisClient & IoredisExtras
+    const { status, stream } = this.client
     return status === 'ready' ? stream : undefined
   }
 
   /** Waits for a client that is connecting. @returns whether it was connecting, and is connected now */
   async connected(): Promise<boolean> {
-    const client = this.client as RedisClient & IoredisExtras
+    const { client } = this
     if (client.status !== 'connecting' && client.status !== 'connect') return false
     return connecting.get(client) ?? waitFor(client)
   }
@@ -156,11 +160,7 @@ export class RedisServer {
   /** Whether one call may name keys of several hash slots, which a proxy before shards refuses. */
   private async takesAnyKeys(): Promise<boolean> {
     const keys = ['a', 'b'].map(tag => `${this.prefix}{${tag}}`)
-    const asked = (this.client as RedisClient & IoredisExtras).evalBuffer(
-      scripts.peek.text,
-      keys.length,
-      ...keys
-    )
+    const asked = this.client.evalBuffer(scripts.peek.text, keys.length, ...keys)
     const refused = await asked.then(
       () => '',
       (error: Error) => error.message
