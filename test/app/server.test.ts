@@ -4,7 +4,6 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { loadPolicy } from '../../app/policy.js'
 import { tapWire } from '../contract/wire.js'
@@ -39,8 +38,10 @@ function run(
     if (done) throw new Error(`it has ended: ${stderr}`)
     return String(value)
   }
+  /** Waits for a line, and passes over those before it. */
+  const said = async (what: RegExp): Promise<RegExpExecArray> => what.exec(await line()) ?? said(what)
   const ended = once(child, 'close').then(([code, signal]) => ({ code, signal, stderr }))
-  return { child, line, ended }
+  return { child, line, said, ended }
 }
 
 const post = (url: string, body: object, headers: Record<string, string> = {}) =>
@@ -110,22 +111,28 @@ t.test('with accounts configured the server prints no key of development', async
 async function sending(t: Test, timeoutMs: number, more: NodeJS.ProcessEnv = {}, start = run) {
   const mailbox = await startMail(t)
   mailbox.mode = 'hang'
-  const smtp = { SMTP_URL: mailbox.url, MAIL_FROM: 'shop@example.com', SEND_TIMEOUT: `${timeoutMs}`, ...more }
-  const { child, line, ended } = start(t, smtp)
-  const base = (await line()).replace('Listening on ', '')
+  const smtp = {
+    SMTP_URL: mailbox.url,
+    MAIL_FROM: 'shop@example.com',
+    SEND_TIMEOUT: `${timeoutMs}`,
+    LOG_LEVEL: 'info',
+    ...more
+  }
+  const { child, said, ended } = start(t, smtp)
+  const [, base = ''] = await said(/^Listening on (.*)$/)
   const mail = { to: 'jane@example.com', template: 'password-changed' }
   const answer = post(`${base}/v1/mail`, mail).then(
     ({ status }) => status,
     ({ message }) => message
   )
   await mailbox.arrived
-  return { child, ended, answer }
+  return { child, said, ended, answer }
 }
 
 t.test('a send under way is finished first, though npm passes the signal on once more', async t => {
-  const { child, ended, answer } = await sending(t, 3_000)
+  const { child, said, ended, answer } = await sending(t, 3_000)
   child.kill('SIGTERM')
-  await sleep(20)
+  await said(/"msg":"closing"/)
   child.kill('SIGTERM')
   t.equal(await answer, 504)
   t.match(await ended, { code: 0, signal: null })
@@ -133,9 +140,9 @@ t.test('a send under way is finished first, though npm passes the signal on once
 
 t.test('a server that closes reads its policy no more on SIGHUP', async t => {
   const AUDIT_LOG = join(folderOf(t), 'audit.log')
-  const { child, ended } = await sending(t, 1_000, { AUDIT_LOG })
+  const { child, said, ended } = await sending(t, 1_000, { AUDIT_LOG })
   child.kill('SIGTERM')
-  await sleep(100)
+  await said(/"msg":"closing"/)
   child.kill('SIGHUP')
   t.match(await ended, { code: 0, signal: null, stderr: '' })
   const events = readFileSync(AUDIT_LOG, 'utf8').trim().split('\n')
@@ -177,12 +184,8 @@ t.test('on SIGHUP the server reads its policy anew, and runs on if that is wrong
   const write = (text: string) => writeFileSync(POLICY_FILE, text)
   const policy = loadPolicy()
   write(JSON.stringify(policy))
-  const { child, line } = run(t, { POLICY_FILE, LOG_LEVEL: 'info' })
-  const said = async (what: RegExp) => {
-    for (let each = ''; !what.test(each); ) each = await line()
-  }
-  let base = ''
-  while (base === '') base = /^Listening on (.*)$/.exec(await line())?.[1] ?? ''
+  const { child, said } = run(t, { POLICY_FILE, LOG_LEVEL: 'info' })
+  const [, base = ''] = await said(/^Listening on (.*)$/)
   const pay = () => post(`${base}/v1/captcha`, { phone: '13800138000', purpose: 'pay' })
   t.equal((await pay()).status, 422)
   write('{')
