@@ -138,11 +138,15 @@ t.test('an answer to the check that comes after the start is logged once, withou
   const asked = async () => /cmdstat_get:calls=(\d+)/.exec(await client.info('commandstats'))?.[1]
   const before = Number(await asked())
   process.kill(pid, 'SIGSTOP')
-  const { log } = await start(t, client, { secret: another })
-  await sleep(200)
+  const running = intervals(t)
+  const timeout = 50
+  const { log } = await start(t, client, { secret: another, timeout })
+  const checking = running.size
+  // Timers of one length end in the order in which they began: two checks are over.
+  for (let i = 0; i < 2; i++) await sleep(timeout)
   process.kill(pid, 'SIGCONT')
   await until(() => /limits are not shared/.test(log()), 'the mismatch')
-  await sleep(200)
+  await until(() => running.size < checking, 'the end of its checks')
   t.equal(log().split('limits are not shared').length, 2)
   t.equal(Number(await asked()) - before, 1)
 })
@@ -345,13 +349,14 @@ t.test('an answer after the end of the examination is neither logged nor asked f
 })
 
 t.test('however often a check is asked for while one is under way, one more is made', async t => {
+  const checking = intervals(t)
   const { examination, answers, looks } = await looking(t)
   for (let i = 0; i < 3; i++) examination.again()
   await looks(2)
   answers[1]?.()
   await looks(3)
   answers[2]?.()
-  await sleep(50)
+  await until(() => checking.size === 0, 'the end of the third, with no other after it')
   t.equal(answers.length, 3)
 })
 
