@@ -1,7 +1,6 @@
 import { once } from 'node:events'
 import { request, type Server } from 'node:http'
 import { connect } from 'node:net'
-import { setTimeout as sleep } from 'node:timers/promises'
 import fastify from 'fastify'
 import type { Redis } from 'ioredis'
 import t from 'tap'
@@ -19,6 +18,7 @@ import { startCluster } from '../helper/cluster.js'
 import { gate } from '../helper/gate.js'
 import { listen } from '../helper/listen.js'
 import { startRedis } from '../helper/redis.js'
+import { turns } from '../helper/turns.js'
 import { until } from '../helper/until.js'
 import { ask, PHONE } from './captcha.js'
 import { KEY, startApp } from './helper.js'
@@ -113,7 +113,9 @@ t.test('a message that surely was not sent is refunded though its client has hun
 
   const closed = one.close()
   // The HTTP server itself has no request to wait for.
-  await sleep(100)
+  await once(one.server, 'close')
+  await turns()
+  await server.client.ping()
   fail()
   await closed
   t.same(await server.client.keys('captcha:*'), [])

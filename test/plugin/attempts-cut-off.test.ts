@@ -1,9 +1,9 @@
-import { setImmediate as turn } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import type { DecisionEvent, Rule } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
 import { gate } from '../helper/gate.js'
+import { turns } from '../helper/turns.js'
 import { BY_HAND, timeOutByHand } from './settlement/time-out.js'
 
 /**
@@ -37,7 +37,7 @@ async function cutOff(t: Test, max: number, hold: (app: FastifyInstance, held: (
   const asked = post('/x')
   await cut.opened
   decided.open()
-  for (let i = 0; i < 5; i++) await turn()
+  await turns()
   left.open()
   const { statusCode, headers, body } = await asked
   return { statusCode, headers, body, ran: ran - 1, told }
@@ -85,7 +85,7 @@ for (const counts of ['attempts', 'sends'] as const)
     let ran = 0
     app.post('/x', { config: { limit: 'a' } }, async () => `${++ran}`)
     t.equal((await post('/x')).body, 'mine')
-    for (let i = 0; i < 5; i++) await turn()
+    await turns()
     t.equal(ran, 0, 'the handler did not run')
   })
 
@@ -108,7 +108,7 @@ for (const counts of ['attempts', 'sends'] as const)
     const asked = app.inject('/x')
     await cut.opened
     decided.open()
-    for (let i = 0; i < 5; i++) await turn()
+    await turns()
     left.open()
     const { statusCode, body } = await asked
     t.equal(statusCode, 503)

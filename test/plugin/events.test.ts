@@ -1,5 +1,4 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import { setImmediate as turn } from 'node:timers/promises'
 import rateLimit from '@fastify/rate-limit'
 import type { FastifyRequest } from 'fastify'
 import t from 'tap'
@@ -11,6 +10,7 @@ import { logStream } from '../helper/log-stream.js'
 import { startRedis } from '../helper/redis.js'
 import { strays } from '../helper/strays.js'
 import type { Teardown } from '../helper/teardown.js'
+import { turns } from '../helper/turns.js'
 import { BY_HAND, timeOutByHand } from './settlement/time-out.js'
 
 const phone = '13800138000'
@@ -398,7 +398,7 @@ t.test('a decision on sends that comes after handlerTimeout is refunded, and is 
   app.post('/x', { config: { limit: 'a' }, handlerTimeout: BY_HAND }, async () => `${++ran}`)
   t.match(await post('/x'), { statusCode: 503, body: /FST_ERR_HANDLER_TIMEOUT/ })
   decided.open()
-  for (let i = 0; i < 5; i++) await turn()
+  await turns()
   t.same([ran, told], [0, []])
   slow = false
   t.equal((await post('/x')).statusCode, 200, 'nothing stayed counted')

@@ -7,6 +7,7 @@ import { type Filter, type FilterResult, limitPlugin, type Rule } from '../../pl
 import { MemoryStore } from '../../plugin/store/memory.js'
 import { open } from '../helper/face.js'
 import { logStream } from '../helper/log-stream.js'
+import { turns } from '../helper/turns.js'
 import { until } from '../helper/until.js'
 
 const send: Rule = { name: 'send', key: 'ip', limits: [{ max: 1, window: '60s' }] }
@@ -323,7 +324,7 @@ t.test(
     const log: string[] = []
     const { app } = await open(t, { rules: [send] })
     app.setErrorHandler(async (_error, _request, reply) => {
-      for (let i = 0; i < 10; i++) await turn()
+      await turns()
       return reply.code(504).send('too late')
     })
     app.get('/x', { config: { limit: ['send', late] }, handlerTimeout: 500 }, async () => log.push('sent'))
@@ -359,7 +360,7 @@ t.test('a request that is answered during its decision does not reach its handle
     })
     // To Fastify the reply is not sent before these hooks have ended.
     app.addHook('onSend', async (_request, _reply, payload) => {
-      for (let i = 0; i < 10; i++) await turn()
+      await turns()
       return payload
     })
     app.get('/x', { config: { limit } }, async () => {

@@ -1,10 +1,10 @@
 import { PassThrough } from 'node:stream'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { RouteHandlerMethod } from 'fastify'
 import t from 'tap'
 import { gate } from '../helper/gate.js'
 import { listen, requestTo } from '../helper/listen.js'
 import { strays } from '../helper/strays.js'
+import { turns } from '../helper/turns.js'
 import { until } from '../helper/until.js'
 import { places } from './settlement/places.js'
 import { BY_HAND, timeOutByHand } from './settlement/time-out.js'
@@ -25,18 +25,15 @@ for (const place of stores) {
     async t => {
       const { app, used } = await place.open(t, rules)
       const page = new PassThrough()
-      const streams = gate()
       app.setErrorHandler((_error, _request, reply) => {
         page.write('too ')
-        page.once('resume', streams.open)
         return reply.code(504).send(page)
       })
-      const done = gate()
+      const [streams, done] = [gate(), gate()]
       const timeOut = timeOutByHand(t)
       app.get('/send', { config: { limit }, handlerTimeout: BY_HAND }, async (_, reply) => {
         timeOut()
         await streams.opened
-        await sleep(5)
         setImmediate(done.open)
         return reply.code(202).send('sent')
       })
@@ -44,6 +41,7 @@ for (const place of stores) {
       const { port } = app.server.address() as { port: number }
       const answer = await fetch(`http://127.0.0.1:${port}/send?id=a`)
       t.equal(answer.status, 504)
+      streams.open()
       await done.opened
       page.end('late')
       await answer.text().catch(() => {})
@@ -139,7 +137,7 @@ for (const place of stores) {
       await runs.opened
       abort.abort()
       await t.rejects(asked, { name: 'AbortError' })
-      await sleep(10)
+      await turns()
       t.same(await used({ flight: 'a' }), [1], 'the lock is held while the handler runs')
       onward.open()
       await until(async () => (await used({ flight: 'a' }))[0] === 0, 'a free lock')
@@ -265,7 +263,10 @@ for (const place of stores) {
       )
       const answer = app.inject('/send?id=a')
       await timedOut.opened
-      await sleep(20)
+      await turns()
+      // Answered after the decision, over the same connection.
+      await app.limit.peek({ send: 'b' })
+      await turns()
       answers.open()
       t.equal((await answer).statusCode, 504)
       t.notOk(ran)

@@ -1,11 +1,11 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { Readable } from 'node:stream'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyInstance, RouteHandlerMethod } from 'fastify'
 import t, { type Test } from 'tap'
 import { open } from '../helper/face.js'
 import { gate } from '../helper/gate.js'
+import { turns } from '../helper/turns.js'
 import { until } from '../helper/until.js'
 import { gone } from './settlement/places.js'
 
@@ -85,7 +85,7 @@ for (const [name, handler] of Object.entries(handlers)) {
     })
     socket.write(ask('/first') + ask('/send?id=a'))
     await runs.opened
-    await sleep(10)
+    await turns()
     socket.destroy()
     await free(app)
   })

@@ -1,9 +1,9 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Redis } from 'ioredis'
 import t from 'tap'
 import type { Rule } from '../../plugin/index.js'
 import { strays } from '../helper/strays.js'
+import { turns } from '../helper/turns.js'
 import { until } from '../helper/until.js'
 import { DAY, places, redis } from './settlement/places.js'
 
@@ -279,8 +279,8 @@ t.test('redis: the reply waits for the refund', async t => {
         return statusCode
       })
       await until(held, 'a refund under way')
-      // Enough time for a reply that does not wait.
-      for (let i = 0; i < 20; i++) await sleep(1)
+      // Enough for a reply that does not wait.
+      await turns()
       t.notOk(replied, 'no reply yet')
       await control.client('UNPAUSE')
       t.equal(await reply, way.endsWith('502') ? 502 : way.startsWith('a throw') ? 500 : 200)

@@ -1,4 +1,4 @@
-import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
+import { setImmediate as turn } from 'node:timers/promises'
 import { Redis, type RedisOptions } from 'ioredis'
 import t, { type Test } from 'tap'
 import { limitPlugin } from '../../../plugin/index.js'
@@ -569,7 +569,7 @@ t.test(
       const memory = new MemoryStore()
       const primary = Object.assign(Object.create(memory) as MemoryStore, {
         reserve: async (entries: readonly Entry[], holder: string) => {
-          await sleep(5)
+          await turn()
           fail('meanwhile')
           owner = to
           return memory.reserve(entries, holder)
