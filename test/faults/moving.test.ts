@@ -1,10 +1,12 @@
 import { once } from 'node:events'
-import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
+import { setImmediate as turn } from 'node:timers/promises'
+import type { Cluster, Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import type { Keys, LimitDecorator } from '../../plugin/index.js'
 import { startApp } from '../app/helper.js'
 import { beginMove } from '../helper/cluster.js'
 import { until } from '../helper/until.js'
+import { written } from '../helper/writes.js'
 import { onTheFirst, startFourNodes, startMove } from './four-nodes.js'
 import { open, TIMEOUT_MS } from './process.js'
 
@@ -19,6 +21,13 @@ async function openMoving(t: Test, timeout: number) {
   return { ...opened, ...move, ask, fresh: nodes[3] }
 }
 
+/** Notes what a client writes to one node from now on. @returns whether it has written to it */
+function writesTo(client: Cluster, { port }: { port: number }): () => boolean {
+  const node = client.nodes().find(({ options }) => options.port === port) as Redis
+  const writes = written(node)
+  return () => writes.count > 0
+}
+
 /** Longer than a test: no answer is taken for lost, and no outage ends by itself. */
 const LONG_MS = 10_000
 
@@ -27,15 +36,16 @@ t.test(
   async t => {
     const nodes = await startFourNodes(t, { 'cluster-node-timeout': 60_000 })
     const env = { LIMIT_SECRET: 'a secret of these tests', REDIS_URL: `${nodes[0].url},${nodes[1].url}` }
-    const { limit } = await startApp(t, env, {})
+    const { limit, redis } = await startApp(t, env, {})
     const { staying, moving } = await startMove(nodes, limit, i => ({ 'api-attempts': `192.0.2.${i}` }))
     t.equal(await storeOf(limit, moving), 'redis', 'a new key is on the node that has joined')
     t.equal(await storeOf(limit, staying), 'redis', 'what stays where it is')
 
     const [, , , fresh] = nodes
     process.kill(fresh.pid, 'SIGSTOP')
+    const isAsked = writesTo(redis as unknown as Cluster, fresh)
     const lost = storeOf(limit, moving)
-    await sleep(TIMEOUT_MS / 2)
+    await until(isAsked, 'a command to that node')
     await fresh.kill()
     t.equal(await lost, 'memory', 'a command under way when that node was lost leaves no unhandled rejection')
   }
@@ -78,11 +88,12 @@ t.test('a node that joins is checked for its eviction policy, like those there a
 })
 
 t.test('a hash slot that moves to a node that hangs is no outage of the node that it leaves', async t => {
-  const { changes, staying, moving, ask, fresh } = await openMoving(t, TIMEOUT_MS)
+  const { client, changes, staying, moving, ask, fresh } = await openMoving(t, TIMEOUT_MS)
   t.equal(await ask(moving), 'redis')
   process.kill(fresh.pid, 'SIGSTOP')
+  const isAsked = writesTo(client, fresh)
   const lost = ask(moving)
-  await sleep(TIMEOUT_MS / 2)
+  await until(isAsked, 'a command to that node')
   t.equal(await ask(staying), 'redis', 'a later decision on the node that it leaves is answered')
   t.equal(await lost, 'memory')
   t.equal(await ask(staying), 'redis', 'what stays where it is')
