@@ -12,6 +12,8 @@ import { activeTimers } from '../../helper/active-timers.js'
 import { startCluster } from '../../helper/cluster.js'
 import { folderOf } from '../../helper/folder.js'
 import { scriptCalls, startRedis } from '../../helper/redis.js'
+import { timerByHand } from '../../helper/timer-by-hand.js'
+import { turns } from '../../helper/turns.js'
 import { until } from '../../helper/until.js'
 
 const TIMEOUT_MS = 10_000
@@ -43,7 +45,17 @@ async function open(t: Test, options: RedisOptions = {}) {
   client.on('error', () => {})
   t.teardown(() => client.disconnect())
   await client.connect()
-  return { client, ...(await reserved(client)) }
+  return { client, ...(await reserved(client)), again: checking(t, client) }
+}
+
+/** @returns a function that has the store check now whether to call again, once the client has a connection */
+function checking(t: Test, client: Redis) {
+  const check = timerByHand(t, TIMEOUT_MS / 10)
+  return async () => {
+    await until(() => client.status === 'ready', 'a connection')
+    await turns()
+    check()
+  }
 }
 
 /** A retried call that ends as each of `answers` says in turn, and after these never. */
@@ -153,17 +165,19 @@ for (const [code, times] of [
   })
 
 t.test('a refund during a reconnect is made after it', async t => {
-  const { client, refund, used } = await open(t)
+  const { client, refund, used, again } = await open(t)
   client.stream.destroy()
   await once(client, 'close')
-  await refund()
+  const refunded = refund()
+  await again()
+  await refunded
   t.strictSame(await used(), [1, 1, 0])
 })
 
 for (const maxRetriesPerRequest of [0, null]) {
   const how = maxRetriesPerRequest === 0 ? 'fails' : 'is never answered'
   t.test(`a refund that ${how} when its connection breaks is made over the next one`, async t => {
-    const { client, refund, used } = await open(t, { maxRetriesPerRequest })
+    const { client, refund, used, again } = await open(t, { maxRetriesPerRequest })
     await admin.client('PAUSE', 600_000, 'WRITE')
     const refunded = refund()
     // A single command leaves at once.
@@ -171,41 +185,46 @@ for (const maxRetriesPerRequest of [0, null]) {
     client.stream.destroy()
     await once(client, 'close')
     await admin.client('UNPAUSE')
+    await again()
     await refunded
     t.strictSame(await used(), [1, 1, 0])
   })
 }
 
 t.test('a refund whose answer is lost is called twice, and gives its slots back once', async t => {
-  const { client, refund, used } = await open(t)
+  const { client, refund, used, again } = await open(t)
   const before = (await scriptCalls(admin)).all
   const refunded = refund()
   await new Promise<void>(done => process.nextTick(done))
   client.stream.pause()
   await until(async () => (await scriptCalls(admin)).all > before, 'its call')
   client.stream.destroy()
+  await once(client, 'close')
+  await again()
   await refunded
   t.equal((await scriptCalls(admin)).all, before + 2)
   t.strictSame(await used(), [1, 1, 0])
 })
 
 t.test('a refund at a master that has become a replica is made once it is a master again', async t => {
-  const { client, refund, used } = await open(t, { reconnectOnError: () => true })
+  const { client, refund, used, again } = await open(t, { reconnectOnError: () => true })
   const broken = once(client, 'close')
   await admin.replicaof('127.0.0.1', 1)
   const refunded = refund()
   await broken
   await admin.replicaof('NO', 'ONE')
+  await again()
   await refunded
   t.strictSame(await used(), [1, 1, 0])
 })
 
 t.test('a refund at a master that has too few replicas is made once it takes writes again', async t => {
-  const { refund, used } = await open(t)
+  const { refund, used, again } = await open(t)
   await admin.config('SET', 'min-replicas-to-write', '1')
   const refunded = refund()
   await t.rejects(admin.set('anything', ''), { message: /^NOREPLICAS/ })
   await admin.config('SET', 'min-replicas-to-write', '0')
+  await again()
   await refunded
   t.strictSame(await used(), [1, 1, 0])
 })
@@ -214,12 +233,16 @@ t.test('a refund at a master that cannot save is made once it takes writes again
   const dir = folderOf(t)
   const { client } = await startRedis(t, { args: ['--save', '3600 1', '--dir', dir] })
   const { refund, used } = await reserved(client)
+  const again = checking(t, client)
   rmSync(dir, { recursive: true })
   await client.bgsave()
   await until(async () => /rdb_last_bgsave_status:err/.test(await client.info('persistence')), 'the failure')
   const refunded = refund()
   await t.rejects(client.set('anything', ''), { message: /^MISCONF/ })
+  const isRefused = async () => /cmdstat_eval:.*failed_calls=1/.test(await client.info('commandstats'))
+  await until(isRefused, 'its refusal')
   await client.config('SET', 'stop-writes-on-bgsave-error', 'no')
+  await again()
   await refunded
   t.strictSame(await used(), [1, 1, 0])
 })
@@ -263,6 +286,7 @@ t.test('a refund while a slow script keeps Redis busy is made after it', async t
   const client = new Redis(url, { autoResendUnfulfilledCommands: false })
   t.teardown(() => client.disconnect())
   const { refund, used } = await reserved(client)
+  const again = checking(t, client)
   const busy = slow.eval('while true do end', 0).catch(error => error.message)
   const isBusy = () =>
     client.get('anything').then(
@@ -275,6 +299,7 @@ t.test('a refund while a slow script keeps Redis busy is made after it', async t
   await t.rejects(client.get('anything'), { message: /^BUSY/ })
   await client.script('KILL')
   t.match(await busy, 'killed by user')
+  await again()
   await refunded
   t.strictSame(await used(), [1, 1, 0])
 })
