@@ -4,7 +4,7 @@ import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { mock } from 'node:test'
 import type { InjectOptions } from 'fastify'
 import type { Cluster, Redis } from 'ioredis'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { STORE_WAITS } from '../../app/config.js'
 import { SendError } from '../../app/senders/sender.js'
 import { MAX_UNANSWERED_PINGS, withTimeout } from '../../app/with-timeout.js'
@@ -14,7 +14,7 @@ import { startCluster } from '../helper/cluster.js'
 import { logStream } from '../helper/log-stream.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
-import { way } from '../helper/way.js'
+import { holding, way } from '../helper/way.js'
 import { ask, cancel, E164, PHONE, resend, status, verify, wrong } from './captcha.js'
 import { type Answer, inject, post, putOnList, startApp } from './helper.js'
 import { provider } from './provider.js'
@@ -28,27 +28,6 @@ const answers = (command: Promise<unknown>) =>
     () => true,
     () => false
   )
-
-/** A way to a server that holds back all answers on a connection once `what` was asked there. */
-async function holding(t: Test, port: number, what: string) {
-  const held: (() => void)[] = []
-  let open = false
-  const { url } = await way(
-    t,
-    () => port,
-    (client, server) =>
-      client.on('data', data => {
-        if (open || !data.includes(what)) return
-        server.pause()
-        held.push(() => server.resume())
-      })
-  )
-  const release = () => {
-    open = true
-    for (const each of held) each()
-  }
-  return { url, release }
-}
 
 t.test('no request waits for Redis more often than its time-out allows for', async t => {
   const redis = await startRedis(t, { clock: true })

@@ -6,11 +6,11 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import t, { type Test } from 'tap'
 import { loadPolicy } from '../../app/policy.js'
-import { tapWire } from '../contract/wire.js'
 import { folderOf } from '../helper/folder.js'
 import { scriptOf } from '../helper/module.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
+import { holding } from '../helper/way.js'
 import { credentials, production } from './senders/servers.js'
 import { startMail } from './smtp.js'
 
@@ -351,12 +351,14 @@ t.test(
 
 t.test('a signal during the start ends the server before it listens', async t => {
   const { port } = await startRedis(t)
-  const wire = await tapWire(t, port, 500)
-  const REDIS_URL = `redis://127.0.0.1:${wire.port}`
-  const { child, line, ended } = run(t, { REDIS_URL, LIMIT_SECRET: 'a secret of some length' })
-  await until(() => wire.commands.some(words => words.includes('sl:secret')), 'the question of the start')
+  const { url: REDIS_URL, asked, release } = await holding(t, port, 'sl:secret')
+  const env = { REDIS_URL, LIMIT_SECRET: 'a secret of some length', LOG_LEVEL: 'info' }
+  const { child, said, ended } = run(t, env)
+  await asked
   child.kill('SIGTERM')
-  await t.rejects(line(), /^it has ended: $/)
+  await said(/"msg":"closing"/)
+  release()
+  await t.rejects(said(/^Listening/), /^it has ended: $/)
   t.match(await ended, { code: 0, stderr: '' })
 })
 

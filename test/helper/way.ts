@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import type { Test } from 'tap'
+import { gate } from './gate.js'
 
 /**
  * A proxy to a server: each new connection goes to what `port()` returns then.
@@ -20,4 +21,30 @@ export async function way(t: Test, port: () => number, meet = (_client: Socket, 
   await once(proxy, 'listening')
   const { port: at } = proxy.address() as AddressInfo
   return { url: `redis://127.0.0.1:${at}`, ends }
+}
+
+/**
+ * A way to a server that holds back all answers on a connection once `what` was asked there.
+ * @returns its URL, a promise of the question, and what lets the answers through
+ */
+export async function holding(t: Test, port: number, what: string) {
+  const held: (() => void)[] = []
+  const asked = gate()
+  let open = false
+  const { url } = await way(
+    t,
+    () => port,
+    (client, server) =>
+      client.on('data', data => {
+        if (open || !data.includes(what)) return
+        server.pause()
+        held.push(() => server.resume())
+        asked.open()
+      })
+  )
+  const release = () => {
+    open = true
+    for (const each of held) each()
+  }
+  return { url, asked: asked.opened, release }
 }
