@@ -145,6 +145,25 @@ for (const [name, open] of Object.entries(places)) {
       t.match(await verify(app, id, '000000', { params: PAYMENT }), { body: { triesLeft: 4 } })
     })
 
+    await t.test('a text that is too long in one language is sent in another that is asked for', async t => {
+      const { put, env } = operator(t)
+      const files = filesWithPayment()
+      const { locales } = files.sms['captcha-payment'] as Template
+      Object.assign(locales, { zh: { text: `${'字'.repeat(99)}{code}{action}{amount}{payee}{minutes}` } })
+      put({ payment }, files)
+      const place = await open(t)
+      const app = await place.start(env)
+      const long = { ...PAYMENT, payee: 'x'.repeat(99) }
+      const chinese = { 'accept-language': 'zh' }
+      const refused = { status: 422, body: { code: 'TEXT_TOO_LONG' } }
+      t.match(await pay(app, long, {}, chinese), refused)
+      const { status, body } = await pay(app, long, { locale: 'en' }, chinese)
+      t.equal(status, 202)
+      place.advance(60_000)
+      t.match(await resend(app, body.id, { payload: { locale: 'zh' } }), refused)
+      t.equal((await resend(app, body.id, { headers: chinese })).status, 202)
+    })
+
     await t.test('a resend shows the same params, and cannot change them', async t => {
       const place = await open(t)
       const app = await place.start(operator(t).env)
