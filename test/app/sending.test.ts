@@ -163,13 +163,15 @@ t.test('every endpoint that sends answers a repetition as the first time, and se
   const { id } = (await ask(app, { phone: '13900139000' })).body
   place.advance(60_000)
   const shipped = { template: 'order-shipped', params: { order: 'A-17' } }
-  for (const [url, body] of [
-    ['/v1/captcha', { phone: PHONE, purpose: 'register' }],
-    [`/v1/captcha/${id}/resend`, {}],
-    ['/v1/sms', { phone: PHONE, ...shipped }],
-    ['/v1/mail', { to: 'jane@example.com', ...shipped }]
+  for (const [url, body, mistake] of [
+    ['/v1/captcha', { phone: PHONE, purpose: 'register' }, { purpose: 'none' }],
+    [`/v1/captcha/${id}/resend`, {}, { locale: '!' }],
+    ['/v1/sms', { phone: PHONE, ...shipped }, { template: 'none' }],
+    ['/v1/mail', { to: 'jane@example.com', ...shipped }, { params: {} }]
   ] as const) {
-    const send = () => post(app, url, body, { headers: { 'idempotency-key': 'a-key' } })
+    const send = (wrong = {}) =>
+      post(app, url, { ...body, ...wrong }, { headers: { 'idempotency-key': 'a-key' } })
+    t.equal((await send(mistake)).status, 422, 'a mistake may be corrected under the same key')
     const first = await send()
     const sent = app.outbox?.messages.length
     t.equal(first.status, 202, url)
