@@ -165,6 +165,8 @@ for (const [name, open] of Object.entries(places)) {
           '①②③④'
         ])
           t.match(await verify(app, id, code), { status: 422, body: { code: 'INVALID' } }, code)
+        const { errors } = (await verify(app, id, '12345a')).body
+        t.match(errors, [{ pointer: '#/code', code: 'PATTERN', pattern: '^[0-9]{4,10}$' }])
       }
     )
 
@@ -320,6 +322,7 @@ for (const [name, open] of Object.entries(places)) {
         [{ key: [key, { value: 'request.purpose' }], limits }, 60_000],
         [{ key: [key, { ip: 'request.endUserIp' }], limits }, 60_000],
         [{ key: [key, { value: 'headers.x-tenant' }], optional: true, limits }, 0],
+        [{ key: [key, { value: 'headers.x-tenant' }], limits }, 0],
         [{ key, distinct: { value: 'request.purpose' }, limits }, 0],
         [{ key, limits: [{ max: { value: 'request.account.dailyQuota' }, ceiling: 9, window: '60s' }] }, 0],
         // In Shanghai it is eight in the morning, so the day has 16 hours left.
@@ -333,7 +336,7 @@ for (const [name, open] of Object.entries(places)) {
           rules: own.rules.map(rule => (rule.name === 'recipient' ? { name: rule.name, ...changed } : rule))
         } as Policy
         const app = await (await open(t)).start({}, { policy })
-        const { id, expiresAt } = (await ask(app)).body
+        const { id, expiresAt } = (await ask(app, {}, { headers: { 'x-tenant': 'one' } })).body
         const resendAt = new Date(Date.parse(expiresAt) - 300_000 + waitMs).toISOString()
         t.match(await status(app, id), { status: 200, body: { resendAt } }, JSON.stringify(changed))
       }
