@@ -56,9 +56,11 @@ const aptOptions = {
   env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
 }
 
+/** @returns whether all were installed: of several, apt-get installs none if it does not know one */
 function aptInstall(packages) {
   console.log(`Installing ${packages.join(', ')} (apt-get).`)
-  spawnSync('apt-get', ['install', '-qq', '-y', '--no-install-recommends', ...packages], aptOptions)
+  const args = ['install', '-qq', '-y', '--no-install-recommends', ...packages]
+  return spawnSync('apt-get', args, aptOptions).status === 0
 }
 
 function installTestTools() {
@@ -73,10 +75,11 @@ function installTestTools() {
     return
   }
   spawnSync('apt-get', ['update', '-qq'], aptOptions)
-  if (missing.length > 0) aptInstall(debian)
+  // At once takes half as long as one after another.
+  const all = aptInstall([...missing, ...desired].flatMap(tool => tool.packages))
+  if (!all && missing.length > 0) aptInstall(debian)
   if (!tools.every(tool => tool.present())) stop(`apt-get did not bring it. ${sentence}`)
-  // One after another: apt-get installs nothing if one of several packages is unknown.
-  for (const tool of desired) aptInstall(tool.packages)
+  if (!all) for (const tool of desired) aptInstall(tool.packages)
 }
 
 installTestTools()

@@ -148,7 +148,7 @@ t.test('nginx in front of two instances', { skip }, async t => {
           )
         )
         // Leaves the machine to the instances that start.
-        await sleep(60)
+        await sleep(120)
       }
     }
     const clients = Array.from({ length: 3 }, client)
