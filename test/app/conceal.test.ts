@@ -12,6 +12,7 @@ import { provider } from './provider.js'
 
 const purpose = 'reset-password'
 const BLOCKED = '13900139000'
+const ALLOWED = '+8613700137000'
 const block = (app: App) => putOnList(app, 'blocked', '+8613900139000')
 
 /** The policy with this way to resend a code, and with `max` codes a minute for one recipient. */
@@ -126,6 +127,43 @@ for (const [name, open] of Object.entries(places)) {
       const [withheld, told] = [await walk(PHONE, false), await walk(PHONE, true)]
       t.same([withheld.sent, told.sent], [0, 2])
       for (const each of [withheld, told]) t.same([each.answers, each.asked], [known.answers, known.asked])
+    })
+
+    await t.test('too many wrong codes hold up the next one alike, whoever the recipient is', async t => {
+      const walk = async (phone: string, send = true) => {
+        const { app, sms, place } = await start()
+        await putOnList(app, 'allowed', ALLOWED)
+        let id = ''
+        for (let i = 0; i < 2; i++) {
+          id = (await ask(app, { purpose, phone, send })).body.id
+          for (let j = 0; j < 5; j++) await verify(app, id, '000000')
+          place.advance(60_000)
+        }
+        const held = [await verify(app, id, '000000'), await ask(app, { purpose, phone, send })]
+        held.push(await resend(app, id), await status(app, id))
+        place.advance(3_600_000)
+        const answers = [...held, await ask(app, { purpose, phone, send })]
+        await app.unfinished()
+        return { sent: sms.messages.length, answers: answers.map(shapeOf) }
+      }
+      const known = await walk(PHONE)
+      t.same(
+        known.answers.map(each => [each.status, each.told['violated-policies']]),
+        [
+          [429, ['verify-failures-1h']],
+          [429, ['wrong-codes']],
+          [429, ['wrong-codes']],
+          [200, undefined],
+          [202, undefined]
+        ]
+      )
+      t.equal(known.sent, 3)
+      for (const [other, sent] of [
+        [await walk(PHONE, false), 0],
+        [await walk(BLOCKED), 0],
+        [await walk(ALLOWED), 3]
+      ] as const)
+        t.same(other, { ...known, sent })
     })
 
     await t.test('the audit trail tells why nothing was sent', async t => {
