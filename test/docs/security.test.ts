@@ -4,6 +4,9 @@ import { build } from '../../app/app.js'
 import { readConfig } from '../../app/config.js'
 import { ConfigSchema } from '../../app/config-schema.js'
 import { loadPolicy } from '../../app/policy.js'
+import { SEND_LIMITS } from '../../app/routes/v1/captcha/limits.js'
+import { ask, E164, verify, wrong } from '../app/captcha.js'
+import { lastCode, places } from '../app/helper.js'
 import { read, root } from './blocks.js'
 
 const page = read('docs/security.md')
@@ -63,7 +66,8 @@ t.test('every requirement has a known state, and one that is met names a test', 
 t.test('every file, variable, rule and metric that the page names exists', async t => {
   const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent' }))
   t.teardown(() => app.close())
-  const rules = new Set(loadPolicy().rules.map(({ name }) => name))
+  // Filters refuse, too, under their names.
+  const rules = new Set([...loadPolicy().rules.map(({ name }) => name), ...SEND_LIMITS])
   for (const [, span = ''] of page.matchAll(/`([^`\n]+)`/g)) {
     if (/^(app|lua|plugin|test)\//.test(span)) t.ok(exists(span), span)
     const [, variable] = /^([A-Z]+_[A-Z_]+)(=|$)/.exec(span) ?? []
@@ -76,4 +80,20 @@ t.test('every file, variable, rule and metric that the page names exists', async
     [...cell.matchAll(/`([a-z]+(?:-[a-z]+)*)`/g)].map(([, name = '']) => name)
   )
   for (const name of spans) if (name !== 'rule') t.ok(rules.has(name), name)
+})
+
+t.test('whoever guesses codes and asks for new ones raises the alarm that the page names', async t => {
+  const place = await places.memory(t)
+  const app = await place.start()
+  let sent: Awaited<ReturnType<typeof ask>>
+  do {
+    sent = await ask(app)
+    for (let i = 0; i < 5; i++) await verify(app, sent.body.id ?? '', wrong(lastCode(app, E164)))
+    place.advance(60_000)
+  } while (sent.status === 202)
+  const { values } = (await app.metrics.registry.getSingleMetric('limit_refusals_total')?.get()) ?? {}
+  const refused = values?.map(({ labels }) => `${labels.rule}`) ?? []
+  t.ok(refused.length > 0)
+  const [alarm] = rows.find(cells => cells.includes('somebody guesses codes')) ?? []
+  for (const rule of refused) t.match(alarm, `\`${rule}\``)
 })
