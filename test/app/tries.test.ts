@@ -95,6 +95,28 @@ for (const [name, open] of Object.entries(places)) {
       t.match(lines.join(''), 'passed without a look at wrong codes')
     })
 
+    await t.test(
+      'if one rule on wrong codes counts by what clients send, the other still holds codes up',
+      async t => {
+        const { rules, ...policy } = loadPolicy()
+        const changes: Record<string, Partial<Rule>> = {
+          'verify-failures': { key: { value: 'headers.x-tenant' }, optional: false },
+          'verify-failures-recipient': { limits: [{ max: 2, window: '1h' }] }
+        }
+        const changed = rules.map(rule => ({ ...rule, ...changes[rule.name] }) as Rule)
+        const place = await open(t)
+        const app = await place.start({}, { policy: { ...policy, rules: changed } })
+        const { id } = (await ask(app)).body
+        const resendAt = async () => Date.parse((await status(app, id)).body.resendAt) - app.clock.wall()
+        t.equal(await resendAt(), 60_000)
+        const headers = { 'x-tenant': 'one' }
+        for (let i = 0; i < 2; i++) await verify(app, id, wrong(lastCode(app, E164)), {}, { headers })
+        place.advance(60_000)
+        t.equal(await resendAt(), 3_540_000)
+        t.match(await ask(app), { status: 429, body: { 'violated-policies': ['wrong-codes'] } })
+      }
+    )
+
     await t.test('sends, refusals, suppressed messages and quotas are in the audit trail', async t => {
       const file = join(folderOf(t), 'audit.log')
       const limits = [{ max: 5, per: 'day', timeZone: 'UTC' } as const]

@@ -59,7 +59,7 @@ const status: FastifyPluginAsyncTypebox = async fastify => {
       const keys = keysFrom(limit.rules, ['recipient', ...WRONG_CODES], factsIn(request))
       return (await limit.peek(keys, request)).retryAfterMs
     } catch {
-      // A policy may count by what clients send, which is missing here. Or the store of the counts may be out of reach.
+      // The lists or the counts may be out of reach.
       return 0
     }
   }
