@@ -131,7 +131,7 @@ export const LookupAnswer = Type.Object(
           }),
           refuses: Type.Boolean({
             description:
-              'Whether the rule would refuse now: a message or, for a rule on tries, a try of a code.'
+              'Whether the rule would refuse now: a message or, for a rule on tries, a try of a code and the next code.'
           })
         }),
         {
