@@ -416,7 +416,8 @@ t.test('bad input is refused with its code, changes nothing, and is in the audit
     ['block', { phone, duration: '0s' }, 'INVALID'],
     ['block', { phone, duration: '367d', reason: 'abuse' }, 'DURATION_TOO_LONG'],
     ['block', { phone, reason: 'two\nlines' }, 'INVALID'],
-    ['block', { phone, reason: '' }, 'INVALID']
+    ['block', { phone, reason: '' }, 'INVALID'],
+    ['block', { phone, reason: 'x'.repeat(201) }, 'INVALID']
   ]
   for (const [what, payload, code] of cases) {
     const answer = await act(app, what, payload)
