@@ -23,6 +23,7 @@ for (const options of [{}, { client, secret: 'a secret of these tests' }]) {
           limits: [{ max: 2, window: '60s' }]
         },
         { name: 'listed', key: { value: 'body.id' }, mode: 'observe' as const, block: ['3'], limits },
+        { name: 'banned', key: { value: 'body.id' }, block: ['3'], limits },
         { name: 'other', key: { value: 'body.id' }, limits: [{ max: 3, window: '60s' }] }
       ]
       const { app, post } = await open(t, { ...options, rules })
@@ -65,6 +66,16 @@ for (const options of [{}, { client, secret: 'a secret of these tests' }]) {
           { observed: [{ rule: 'listed' }], rules: [{ name: 'other', limits: [{ remaining: 3 }] }] },
           'a refund gives back the slot although the observed rule has the key on its block list'
         )
+
+      t.match(
+        await app.limit.peek({ listed: 3, banned: 3 }),
+        {
+          refusal: 'blocked',
+          violated: { length: 1, 0: { rule: 'banned' } },
+          observed: { length: 1, 0: { rule: 'listed' } }
+        },
+        'of two rules that have the key on their block lists only the other one refuses'
+      )
 
       for (const observed of [[], ['watched'], ['watched', 'second']]) {
         const decision = await app.limit.reserve({ watched: 4, second: 4 })

@@ -4,6 +4,7 @@ import type { ClientRequest, IncomingMessage } from 'node:http'
 import { connect, constants, type Http2ServerRequest, type ServerHttp2Session } from 'node:http2'
 import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
+import { pipeline } from 'node:stream/promises'
 import type { FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify'
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
@@ -222,6 +223,21 @@ for (const place of await places(t)) {
       const client = await call(scene)
       client.end()
       await once(client, 'response')
+      await settled(t, scene, given)
+    }
+  )
+
+  t.test(
+    `${place.store}: the slots are refunded when a stream fails that the handler pipes to reply.raw`,
+    async t => {
+      const scene = new Scene(place, await place.open(t, rules), 0)
+      scene.route(async (_, { raw }) => {
+        const failing = new Readable({ read: () => failing.destroy(new Error('broken')) })
+        await pipeline(failing, raw)
+      })
+      const client = await call(scene)
+      client.end()
+      await once(client, 'error')
       await settled(t, scene, given)
     }
   )
