@@ -17,11 +17,11 @@ export function isAllowed({ name, allowFunction }: CompiledRule, source: Source 
 }
 
 /**
- * Whether headers hide the rule from this request. Without a request, a rule with a `private` function is hidden.
+ * Whether the rule's `private` function hides it from this request; without a request it does.
  * @throws FunctionError
  */
 export function isHidden({ name, hidden }: CompiledRule, request: Request | undefined): boolean {
-  if (typeof hidden === 'boolean') return hidden
+  if (typeof hidden !== 'function') return false
   return request === undefined || truth(hidden(request), 'private', name)
 }
 

@@ -74,7 +74,7 @@ export function planOf(route: string, named: readonly (CompiledRule | Filter)[])
  */
 export function planFor(plan: Plan, rules: readonly CompiledRule[], request?: FastifyRequest): Plan {
   // Rules that are hidden from everybody are so in the plan already.
-  const hiding = rules.filter(rule => typeof rule.hidden === 'function' && isHidden(rule, request))
+  const hiding = rules.filter(rule => isHidden(rule, request))
   if (hiding.length === 0) return plan
   const hidden = hiding.map(({ name }) => name)
   const disclosed = [...plan.disclosures].map(([name, disclosure]): [string, Disclosure] =>
