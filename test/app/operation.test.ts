@@ -1,4 +1,5 @@
 import { rmSync } from 'node:fs'
+import type { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import type { BuildOptions } from '../../app/app.js'
 import type { AuditEvent } from '../../app/audit/event.js'
@@ -94,8 +95,10 @@ t.test('an API that starts without Redis is ready once Redis has come', async t 
 t.test('the API is not ready on a Redis that is a replica, until it is a master', async t => {
   const [master, replica] = [await startRedis(t), await startRedis(t)]
   await replica.client.replicaof('127.0.0.1', master.port)
-  const app = await onRedis(t, replica.url)
+  const { stream, lines } = logStream()
+  const app = await onRedis(t, replica.url, { LOG_LEVEL: 'warn' }, { logStream: stream })
   t.match((await app.inject('/readyz')).json(), { code: 'REDIS_UNAVAILABLE' })
+  t.match(lines.at(-1), 'READONLY', 'the log says why')
   await replica.client.replicaof('NO', 'ONE')
   await until(async () => (await app.inject('/readyz')).statusCode === 200, 'ready')
 })
@@ -135,7 +138,9 @@ t.test('the API is not ready on a Redis whose user may not write, or whose write
   await client.acl('SETUSER', 'api', '+@write')
   t.equal(await status(), 200)
   await client.call('CLIENT', 'PAUSE', 60_000, 'WRITE')
-  t.equal(await status(), 503)
+  const { stream } = app.redis as Redis
+  t.match((await app.inject('/readyz')).json(), { code: 'REDIS_UNAVAILABLE' })
+  t.notOk(stream.destroyed, 'it does not wait until the connection is given up')
   await client.call('CLIENT', 'UNPAUSE')
   await until(async () => (await status()) === 200, 'ready')
 })
