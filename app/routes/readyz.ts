@@ -40,9 +40,7 @@ const readyz: FastifyPluginAsyncTypebox<Options> = async (fastify, { sharded, ti
         await withTimeout(works(fastify.redis, sharded), timeoutMs, () =>
           problem(503, 'REDIS_UNAVAILABLE', 'Redis does not answer, or takes no writes.')
         )
-        await withTimeout(verified(fastify), timeoutMs, () =>
-          problem(503, 'SECRET_MISMATCH', 'Other instances on this Redis have another secret.')
-        )
+        await verify(fastify)
       }
       return { status: 'ready' as const }
     }
@@ -50,11 +48,17 @@ const readyz: FastifyPluginAsyncTypebox<Options> = async (fastify, { sharded, ti
 }
 
 /**
- * @throws when this instance started without Redis, and its secrets are not those in use there: then nothing is shared
+ * @throws a problem (503) when this instance started without Redis, and its secrets are not those in use there: then
+ *   nothing is shared. Nothing is thrown where Redis does not answer
  */
-async function verified({ limit, lists }: FastifyInstance): Promise<void> {
-  await limit.verify()
-  await lists.verify()
+async function verify({ limit, lists }: FastifyInstance): Promise<void> {
+  try {
+    await limit.verify()
+    await lists.verify()
+  } catch (cause) {
+    const mismatch = problem(503, 'SECRET_MISMATCH', 'Other instances on this Redis have another secret.')
+    throw Object.assign(mismatch, { cause })
+  }
 }
 
 /**
