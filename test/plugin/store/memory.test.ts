@@ -810,3 +810,17 @@ t.test('counts of observed rules give way to those of other rules, which stay', 
   for (const who of 'abc') statuses.push((await app.inject(`/?who=${who}`)).statusCode)
   t.strictSame(statuses, [200, 200, 503])
 })
+
+t.test('attempts of ever new identities do not fill the store', async t => {
+  const limits = [{ max: 9, window: '1h' }]
+  const rules: Rule[] = [
+    { name: 'all', key: 'all', limits },
+    { name: 'tries', key: { value: 'query.who' }, counts: 'attempts', limits }
+  ]
+  const app = appOf(t)
+  await app.register(limitPlugin, { rules, maxKeys: 2 })
+  app.get('/', { config: { limit: ['all', 'tries'] } }, async () => '')
+  const statuses = []
+  for (const who of 'abca') statuses.push((await app.inject(`/?who=${who}`)).statusCode)
+  t.strictSame(statuses, [200, 200, 200, 200])
+})
