@@ -51,6 +51,7 @@ export function withhold(request: FastifyRequest): void {
 /**
  * The best language for a code, of those that have both a template and the words for its purpose.
  * @param given the tag that the body names, as in `localeOf`
+ * @throws a problem (422): PURPOSE_UNKNOWN when the policy has lost the purpose
  */
 export function localeOfCode(
   request: FastifyRequest,
@@ -58,9 +59,10 @@ export function localeOfCode(
   given?: string
 ): string {
   const { templates, policy } = request.server
-  const { action: words, params } = policy.purposes[purpose] ?? {}
-  const known = templates.localesOf(channel, codeTemplate(purpose, params))
-  return localeOf(request, words ? known.filter(locale => Object.hasOwn(words, locale)) : known, given)
+  const { action, params } = purposeOf(policy, purpose)
+  const locales = templates.localesOf(channel, codeTemplate(purpose, params))
+  const known = locales.filter(locale => Object.hasOwn(action, locale))
+  return localeOf(request, known, given)
 }
 
 /**
