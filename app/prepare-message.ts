@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import { mayUse } from './accounts/account.js'
+import { accountOf, mayUse } from './accounts/account.js'
 import { localeOf } from './plugins/locale.js'
 import { recipientOf } from './recipient.js'
 import { checkServed } from './served.js'
@@ -23,7 +23,7 @@ export function prepareMessage(
   request: FastifyRequest,
   { phone, to, template, params = {}, locale }: Asked
 ): void {
-  const { server, account } = request
+  const { server } = request
   const recipient = recipientOf(
     { phone, email: to },
     // A mail names its address `to`.
@@ -33,7 +33,7 @@ export function prepareMessage(
   const { templates } = server
   const language = localeOf(request, templates.localesOf(channel, template), locale)
   const rendered = templates.renderOffered(channel, template, language, params)
-  if (account !== null) mayUse(account, 'templates', template)
+  mayUse(accountOf(request), 'templates', template)
   request.recipient = recipient
   request.message = { channel, to: recipient.to, ...rendered }
   checkServed(request, '#/phone')

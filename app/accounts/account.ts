@@ -1,3 +1,4 @@
+import type { FastifyRequest } from 'fastify'
 import { problem } from '../problem.js'
 
 /** A client of the API that sends. */
@@ -15,6 +16,12 @@ export interface Account {
 
 /** What an account has unless it says otherwise. */
 export const ACCOUNT_DEFAULTS = { dailyQuota: 1_000, timeZone: 'Asia/Shanghai' }
+
+/** The account of a request that `authenticate` or `identify` has admitted: each such request has one. */
+export function accountOf({ account }: FastifyRequest): Account {
+  if (account === null) throw new Error('no account')
+  return account
+}
 
 /**
  * Checks that an account may use a purpose or template.

@@ -12,8 +12,8 @@ export interface Asked extends Recipient {
   purpose: string
   /** The language of the code's messages, such as `en`. */
   locale: string
-  /** Id of the account that requested the code; null when there was none. */
-  account: string | null
+  /** Id of the account that requested the code. */
+  account: string
   /** Whether no message is sent, since the caller knows no such user (`send: false`). No answer may show that. */
   withheld: boolean
   /** Whether, when the code was requested, its purpose concealed what becomes of messages. */
@@ -49,7 +49,7 @@ export interface Captchas {
   /** Makes a code under a new id. @throws a problem (503) */
   start(asked: Asked): Promise<Issued>
   /** @returns null when the id is unknown or belongs to another account */
-  find(id: string, account: string | null): Promise<Captcha | null>
+  find(id: string, account: string): Promise<Captcha | null>
   /**
    * Counts a try of the code. The right code is used up by it.
    * @param code the code as given; undefined counts as a wrong one

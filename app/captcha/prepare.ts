@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import { mayUse } from '../accounts/account.js'
+import { accountOf, mayUse } from '../accounts/account.js'
 import { errorsAt } from '../flaw.js'
 import { localeOf } from '../plugins/locale.js'
 import { endUserOf } from '../plugins/requests.js'
@@ -15,7 +15,7 @@ import type { Asked, Captcha } from './captchas.js'
  */
 export function preparePurpose(request: FastifyRequest, purpose: string, pointer?: string): void {
   const { conceal = false } = purposeOf(request.server.policy, purpose, pointer)
-  if (request.account !== null) mayUse(request.account, 'purposes', purpose)
+  mayUse(accountOf(request), 'purposes', purpose)
   request.purpose = purpose
   request.endUserIp = endUserOf(request)
   request.concealed = conceal
@@ -82,6 +82,6 @@ export const codeEnded = () => problem(410, 'CAPTCHA_ENDED', 'This code has ende
 /** Looks a code up and notes it on the request; null when the account has none of that id. */
 export async function findCaptcha(request: FastifyRequest, id: string): Promise<Captcha | null> {
   request.endUserIp = endUserOf(request)
-  request.captcha = await request.server.captchas.find(id, request.account?.id ?? null)
+  request.captcha = await request.server.captchas.find(id, accountOf(request).id)
   return request.captcha
 }

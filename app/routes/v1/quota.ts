@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { errors, type Limit } from '../../../plugin/index.js'
-import type { Account } from '../../accounts/account.js'
+import { type Account, accountOf } from '../../accounts/account.js'
 import { calendarLast, QUOTA } from '../../accounts/quota.js'
 import { keyFrom } from '../../facts.js'
 import { problem } from '../../problem.js'
@@ -25,9 +25,9 @@ const quota: FastifyPluginAsyncTypebox = async fastify => {
       }
     },
     async request => {
-      const { account } = request
+      const account = accountOf(request)
       const rule = fastify.limit.rules[QUOTA]
-      if (account === null || rule === undefined) throw new Error('no account, or no rule on it')
+      if (rule === undefined) throw new Error('no rule on accounts')
       const key = keyFrom(rule, { 'request.account.id': account.id })
       // A policy may hide what is left, or count by more than the account.
       if (rule.private === true || key === undefined) return { account: account.id, limits: [] }

@@ -1,4 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { accountOf } from '../../../accounts/account.js'
 import { boundTo } from '../../../captcha/message.js'
 import { localeOfCode, preparePurpose, withhold } from '../../../captcha/prepare.js'
 import { sendCode } from '../../../captcha/send-code.js'
@@ -60,7 +61,7 @@ const send: FastifyPluginAsyncTypebox = async fastify => {
       }
     },
     async (request, reply) => {
-      const { body, recipient, account } = request
+      const { body, recipient } = request
       if (recipient === null) throw new Error('no recipient')
       const { purpose } = body
       const locale = localeOfCode(request, { channel: recipient.channel, purpose }, body.locale)
@@ -68,7 +69,7 @@ const send: FastifyPluginAsyncTypebox = async fastify => {
         ...recipient,
         purpose,
         locale,
-        account: account?.id ?? null,
+        account: accountOf(request).id,
         withheld: request.withheld,
         concealed: request.concealed,
         ...(request.bound && { params: request.bound })
