@@ -35,9 +35,9 @@ export class RedisLists implements Lists {
     client: Redis,
     /** The fingerprint of the secret under which recipients are hashed. */
     private readonly fingerprint: string,
-    private readonly max = MAX_ENTRIES,
     /** How long to wait for an answer, in milliseconds: less than the plugin gives a filter. */
-    private readonly timeoutMs = 500
+    private readonly timeoutMs = 500,
+    private readonly max = MAX_ENTRIES
   ) {
     this.scripts = scriptsOf(client, 'lists', ['put', 'get', 'remove', 'page'])
   }

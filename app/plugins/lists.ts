@@ -5,7 +5,7 @@ import type { Clock } from '../clock.js'
 import type { Config } from '../config.js'
 import { keyedHash } from '../keyed-hash.js'
 import { blockList } from '../lists/block-list.js'
-import { type Lists, MAX_ENTRIES, type Standing } from '../lists/lists.js'
+import type { Lists, Standing } from '../lists/lists.js'
 import { MemoryLists } from '../lists/memory-lists.js'
 import { RedisLists } from '../lists/redis-lists.js'
 
@@ -31,7 +31,7 @@ interface Options {
 /** The block and allow lists, shared by all instances if there is a Redis. */
 const lists: FastifyPluginAsync<Options> = async (fastify, { config, secret, clock }) => {
   const opened: Lists = fastify.hasDecorator('redis')
-    ? new RedisLists(fastify.redis, keyedHash(secret, 'lists'), MAX_ENTRIES, config.STORE_TIMEOUT / 2)
+    ? new RedisLists(fastify.redis, keyedHash(secret, 'lists'), config.STORE_TIMEOUT / 2)
     : new MemoryLists(clock)
   fastify.decorate('lists', opened)
   fastify.decorate('blockList', blockList(opened, config))

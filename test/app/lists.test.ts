@@ -21,7 +21,7 @@ const masked = '+86*******8000'
 
 /** With a long time limit, so that a busy machine does not look like a Redis that hangs. */
 const listsOn = (client: Redis, max?: number, fingerprint = 'a fingerprint') =>
-  new RedisLists(client, fingerprint, max, 10_000)
+  new RedisLists(client, fingerprint, 10_000, max)
 
 interface Place {
   advance(ms: number): void
@@ -409,7 +409,7 @@ t.test(
     own.on('error', () => {})
     t.teardown(() => own.disconnect())
     await until(() => own.status === 'ready', 'a connection')
-    const lists = new RedisLists(own, 'a fingerprint', 10, 600_000)
+    const lists = new RedisLists(own, 'a fingerprint', 600_000)
     await client.set('list:{recipients}:entries', 'no hash')
     await t.rejects(lists.get(HASH), { code: 'LISTS_UNAVAILABLE' })
     own.disconnect()
