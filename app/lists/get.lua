@@ -6,5 +6,5 @@
   Returns the entry as text, '' when there is none or it has ended; and now, in milliseconds since the epoch.
 ]]
 local ms = now()
-sweep(KEYS, ms)
-return { read(KEYS[1], ARGV[2], ms), ms }
+sweep(ms)
+return { read(ARGV[2], ms), ms }

@@ -8,7 +8,7 @@
   Returns the last placing that was read, or '' when no more follow; then for each entry its id and its text.
 ]]
 local limit, ms = tonumber(ARGV[2]), now()
-sweep(KEYS, ms)
+sweep(ms)
 local found = {}
 for i, standing in ipairs({ 'blocked', 'allowed' }) do
   if ARGV[4] == standing or ARGV[4] == 'both' then
@@ -19,7 +19,7 @@ end
 table.sort(found, function(a, b) return a.order > b.order end)
 local result = { '' }
 for i = 1, math.min(limit, #found) do
-  local kept = read(KEYS[1], found[i].id, ms)
+  local kept = read(found[i].id, ms)
   if kept ~= '' then result[#result + 1] = { found[i].id, kept } end
 end
 if #found > limit then result[1] = string.format('%.0f', found[limit].order) end

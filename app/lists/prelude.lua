@@ -22,26 +22,24 @@ end
 if fingerprint ~= ARGV[1] then return redis.error_reply('OTHERSECRET the lists are kept under another secret') end
 
 -- Reads the text of an entry; '' when there is none or it has ended.
-local function read(entries, id, ms)
-  local kept = redis.call('HGET', entries, id)
+local function read(id, ms)
+  local kept = redis.call('HGET', KEYS[1], id)
   if not kept then return '' end
   local ends = tonumber(string.match(kept, '^%d+ (%d+)'))
   return (ends == 0 or ends > ms) and kept or ''
 end
 
--- Deletes an entry from all keys: entries, ends, blocked, allowed.
-local function take(keys, id)
-  redis.call('ZREM', keys[2], id)
-  redis.call('ZREM', keys[3], id)
-  redis.call('ZREM', keys[4], id)
-  redis.call('HDEL', keys[1], id)
+-- Deletes an entry.
+local function take(id)
+  for i = 2, 4 do redis.call('ZREM', KEYS[i], id) end
+  redis.call('HDEL', KEYS[1], id)
 end
 
 -- Deletes ended entries, no more at once than a script has time for, so some may stay. All stay while Redis takes no
 -- writes: it can still be read.
-local function sweep(keys, ms)
-  local ended = redis.call('ZRANGEBYSCORE', keys[2], '-inf', ms, 'LIMIT', 0, 1000)
+local function sweep(ms)
+  local ended = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', ms, 'LIMIT', 0, 1000)
   for _, id in ipairs(ended) do
-    if not pcall(take, keys, id) then return end
+    if not pcall(take, id) then return end
   end
 end

@@ -13,11 +13,11 @@
   Returns since when, in milliseconds since the epoch; -1 when the lists are full.
 ]]
 local ms = now()
-sweep(KEYS, ms)
+sweep(ms)
 local id, standing = ARGV[2], ARGV[3]
 local held = redis.call('HLEN', KEYS[1]) - redis.call('ZCOUNT', KEYS[2], '-inf', ms)
-if held >= tonumber(ARGV[5]) and read(KEYS[1], id, ms) == '' then return -1 end
-take(KEYS, id)
+if held >= tonumber(ARGV[5]) and read(id, ms) == '' then return -1 end
+take(id)
 local until_ = 0
 if ARGV[4] ~= '0' then
   until_ = ms + tonumber(ARGV[4])

@@ -3,4 +3,4 @@
 
   ARGV[2]   id
 ]]
-take(KEYS, ARGV[2])
+take(ARGV[2])
