@@ -40,9 +40,9 @@ export function quotaGaugesOf(fastify: FastifyInstance, clock: Clock): QuotaGaug
   show('quota_used_messages', 'What is used of quotas, as last seen.', 'used')
   show('quota_max_messages', 'How many messages quotas have, as last seen.', 'max')
 
-  function see(event: DecisionEvent, rule: Rule | undefined, account?: string): void {
+  function see(event: DecisionEvent, rule: Rule, account?: string): void {
     for (const { per, used, max, resetMs } of periodsOf(event, rule)) {
-      const named = { rule: String(rule?.name), ...(account !== undefined && { account }), per }
+      const named = { rule: rule.name, ...(account !== undefined && { account }), per }
       const name = Object.values(named).join(' ')
       const labels = known.get(name)?.labels ?? named
       known.set(name, { labels, used, max, ends: instantIn(resetMs, clock) })

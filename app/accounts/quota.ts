@@ -20,9 +20,9 @@ export function calendarLast(limits: readonly Limit[] = []): Limit[] {
 }
 
 /** What a decision tells of a rule's calendar limits; an empty list if the rule took no part in it. */
-export function periodsOf({ rules }: DecisionEvent, rule: Rule | undefined) {
-  const limits = calendarLast(rule?.limits)
-  const states = rules.find(({ name }) => name === rule?.name)?.limits ?? []
+export function periodsOf({ rules }: DecisionEvent, rule: Rule) {
+  const limits = calendarLast(rule.limits)
+  const states = rules.find(({ name }) => name === rule.name)?.limits ?? []
   return states.flatMap(({ max, remaining, resetMs }, i) => {
     const limit = limits[i]
     if (limit?.per === undefined) return []
