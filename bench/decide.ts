@@ -19,7 +19,7 @@ import { connect, openRedis } from './lib/redis.js'
 import { type Comparison, commandLine, report } from './lib/report.js'
 import { repeat, type Sample, type Samples } from './lib/rounds.js'
 
-type Open = (client: ReturnType<typeof connect>) => Limiter | undefined | Promise<Limiter | undefined>
+type Open = (client: ReturnType<typeof connect>) => Limiter | Promise<Limiter>
 
 /** Room for the keys of all rounds. */
 const MAX_KEYS = 5_000_000
@@ -103,14 +103,14 @@ async function askAll(limiter: Limiter, asks: readonly Ask[], width: number): Pr
   return admitted
 }
 
-/** Answers a turn with its pace, and `'there'` with whether the subject is installed. */
-function child([name = '', url = '']: string[]): void {
-  const opening = subjects[name]?.(connect(new Closing(), url))
+/** Answers a turn with its pace. */
+async function child([name = '', url = '']: string[]): Promise<void> {
+  const limiter = await (subjects[name] as Open)(connect(new Closing(), url))
   const refused = name in refusing
   // Numbers of the next new send, and of the first of a hundred that are refused.
   let [from, flood] = [0, 0]
 
-  const run = async (limiter: Limiter, { width, most, ms }: Turn): Promise<Pace> => {
+  const run = async ({ width, most, ms }: Turn): Promise<Pace> => {
     const sum = none()
     while (sum.took < ms && sum.count < most) {
       const asks = Array.from({ length: AT_A_TIME }, (_, i) =>
@@ -126,9 +126,7 @@ function child([name = '', url = '']: string[]): void {
     return sum
   }
 
-  answer(async (turn: Turn | 'there') => {
-    const limiter = await opening
-    if (turn === 'there' || limiter === undefined) return limiter !== undefined
+  answer(async (turn: Turn) => {
     if (refused && turn.first) {
       // Other sends than before: those refused earlier may be admitted again after a minute.
       flood = from
@@ -136,8 +134,8 @@ function child([name = '', url = '']: string[]): void {
       await refuseAll(limiter, flood)
     }
     // Warms up: a process that has waited for another one is slow at first.
-    await run(limiter, { ...turn, most: turn.most / 4, ms: turn.ms / 4 })
-    return run(limiter, turn)
+    await run({ ...turn, most: turn.most / 4, ms: turn.ms / 4 })
+    return run(turn)
   })
 }
 
@@ -214,7 +212,6 @@ async function main(): Promise<void> {
         const children: Child[] = []
         for (const name of [of, by]) {
           const child = await Child.start(own, import.meta.url, [name, redis.url], SERVER_CORE)
-          if (!(await child.ask<boolean>('there'))) return console.log(`skipped, not there: ${name}`)
           child.pause()
           children.push(child)
         }
@@ -254,5 +251,5 @@ function quotient(above: Sample, below: Sample): Sample {
 }
 
 const role = asked()
-if (role) child(role)
+if (role) await child(role)
 else await main()

@@ -10,7 +10,7 @@ import { type BenchRedis, openRedis } from './lib/redis.js'
 import { commandLine, report } from './lib/report.js'
 import { interleave, type Sample } from './lib/rounds.js'
 
-type Open = (client: Redis) => Limiter | undefined | Promise<Limiter | undefined>
+type Open = (client: Redis) => Limiter | Promise<Limiter>
 
 const cpuSubjects: Record<string, Open> = {
   'EVALSHA of return 1': floor,
@@ -66,7 +66,7 @@ async function cost(redis: BenchRedis, count: number, work: () => Promise<void>)
 
 async function decisionCost(name: string, redis: BenchRedis, client: Redis, count: number): Promise<Sample> {
   await redis.client.flushall()
-  const limiter = (await cpuSubjects[name]?.(client)) as Limiter
+  const limiter = await (cpuSubjects[name] as Open)(client)
   try {
     if (name === 'ours, admit, full log') return await fullLog(limiter, redis, Math.min(count, 8 * BATCH))
     const refused = name === 'ours, refuse'
@@ -111,7 +111,7 @@ const byteSubjects: Record<string, (client: Redis) => Promise<{ track: Track; cl
 }
 
 async function trackOurs(client: Redis, times: number) {
-  const limiter = (await ours(['mail'], { client }, mailOnly)) as Limiter
+  const limiter = await ours(['mail'], { client }, mailOnly)
   return {
     async track(_: Redis, mail: string) {
       for (let i = 0; i < times; i++) await limiter.decide({ ...sendOf(0), to: mail })
@@ -137,23 +137,12 @@ async function bytes(name: string, redis: BenchRedis, client: Redis): Promise<Sa
   return { bytes: (await redis.client.memory('USAGE', key as string)) as number }
 }
 
-async function available(client: Redis): Promise<string[]> {
-  const there: string[] = []
-  for (const [name, open] of Object.entries(cpuSubjects)) {
-    const limiter = await open(client)
-    await limiter?.close()
-    if (limiter) there.push(name)
-    else console.log(`skipped, not installed: ${name}`)
-  }
-  return there
-}
-
 async function bench(all: Closing): Promise<void> {
   const how = commandLine()
   pin(process.pid, LOAD_CORE)
   const redis = await openRedis(all, SERVER_CORE)
   const client = redis.connect({ enableAutoPipelining: true })
-  const names = [...(await available(client)), ...Object.keys(byteSubjects)]
+  const names = [...Object.keys(cpuSubjects), ...Object.keys(byteSubjects)]
   const samples = await interleave(names, how.size, name =>
     name in byteSubjects
       ? bytes(name, redis, client)

@@ -141,13 +141,12 @@ interface ExpressStore {
   increment(key: string): Promise<{ totalHits: number }>
 }
 
-/** The stores of rate-limit-redis, without Express around them. Undefined if it is not installed. */
-export async function rateLimitRedis(client: Redis): Promise<Limiter | undefined> {
-  const module = await import('rate-limit-redis').catch(() => undefined)
-  if (module === undefined) return undefined
+/** The stores of rate-limit-redis, without Express around them. */
+export async function rateLimitRedis(client: Redis): Promise<Limiter> {
+  const { RedisStore } = await import('rate-limit-redis')
   const stores = PEER_MAX.map(
     (_, i) =>
-      new module.RedisStore({
+      new RedisStore({
         prefix: `express${i}:`,
         sendCommand: (command: string, ...args: string[]) => client.call(command, ...args) as never
       }) as unknown as ExpressStore

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { parse } from 'node:path'
 import { parseArgs } from 'node:util'
 import { machine } from './machine.js'
-import { type Samples, type Size, type Summary, sizeOf, summarize } from './rounds.js'
+import { type Sample, type Samples, type Size, type Summary, sizeOf, summarize } from './rounds.js'
 
 /** A subject compared with another of the same round (`by`), or its plain figure. */
 export interface Comparison {
@@ -37,7 +37,7 @@ export function commandLine(): { size: Size; json: string | undefined } {
   return { size: sizeOf(values.quick ?? false), json: values.json }
 }
 
-/** Prints tables, then writes JSON into the file. Comparisons with a subject that was skipped are left out. */
+/** Prints tables, then writes JSON into the file. */
 export function report(
   { size, json }: ReturnType<typeof commandLine>,
   units: string,
@@ -50,7 +50,7 @@ export function report(
       Object.keys(all[0] ?? {}).map(column => [column, summarize(all.map(each => each[column] as number))])
     )
   })) as Report['results']
-  const ratios = comparisons.flatMap(comparison => compare(samples, comparison))
+  const ratios = comparisons.map(comparison => compare(samples, comparison))
   const bench = parse(process.argv[1] ?? '').name
   const about = { bench, date: new Date().toISOString(), machine, node: process.version, rounds: size.rounds }
   console.log(`${bench}, ${about.date}, ${machine}, Node ${about.node}`)
@@ -69,20 +69,19 @@ export function report(
     writeFileSync(json, `${JSON.stringify({ ...about, results, ratios } satisfies Report, null, 2)}\n`)
 }
 
-function compare(samples: Samples, { name, of, by, column, atLeast, atMost }: Comparison): Ratio[] {
-  const above = samples.get(of) ?? []
-  const below = by === undefined ? above.map(() => ({ [column]: 1 })) : (samples.get(by) ?? [])
-  if (above.length === 0 || below.length === 0) return []
+function compare(samples: Samples, { name, of, by, column, atLeast, atMost }: Comparison): Ratio {
+  const above = samples.get(of) as Sample[]
+  const below = by === undefined ? above.map(() => ({ [column]: 1 })) : (samples.get(by) as Sample[])
   // A bench that ran out of time has fewer samples of some subjects.
   const both = above.slice(0, below.length)
   const summary = summarize(
     both.map((sample, i) => (sample[column] as number) / (below[i]?.[column] as number))
   )
   if (atLeast !== undefined)
-    return [{ name, ...summary, target: `≥ ${atLeast}`, reached: summary.median >= atLeast }]
+    return { name, ...summary, target: `≥ ${atLeast}`, reached: summary.median >= atLeast }
   if (atMost !== undefined)
-    return [{ name, ...summary, target: `≤ ${atMost}`, reached: summary.median <= atMost }]
-  return [{ name, ...summary }]
+    return { name, ...summary, target: `≤ ${atMost}`, reached: summary.median <= atMost }
+  return { name, ...summary }
 }
 
 function rows(results: readonly Record<string, unknown>[]): Record<string, Record<string, unknown>> {
