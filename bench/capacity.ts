@@ -9,7 +9,7 @@ import { type Asked, type Question, REFUSED, type What } from './capacity/load.j
 import { Child } from './lib/child.js'
 import { type Closing, closing } from './lib/closing.js'
 import { LOAD_CORE, pinning, SERVER_CORE } from './lib/cores.js'
-import { floor } from './lib/floors.js'
+import { FLOOR, floor } from './lib/floors.js'
 import { sendOf } from './lib/policy.js'
 import { openRedis } from './lib/redis.js'
 import { type Comparison, commandLine, report } from './lib/report.js'
@@ -33,7 +33,6 @@ const subjects: Record<string, Subject> = {
 }
 /** What is asked for when bytes are counted. */
 const kept: Record<string, What> = { 'bytes: code': 'code', 'bytes: code, Idempotency-Key': 'keyed' }
-const FLOOR = 'EVALSHA of return 1'
 /** The share of the requests that is sent before measuring, since a process that was idle is slow at first. */
 const WARM = 0.1
 /** How soon the policy admits a resend. */

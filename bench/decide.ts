@@ -4,7 +4,7 @@ import { setTimeout } from 'node:timers/promises'
 import { answer, asked, Child, cpuTime } from './lib/child.js'
 import { Closing, closing } from './lib/closing.js'
 import { LOAD_CORE, pinning, SERVER_CORE } from './lib/cores.js'
-import { floor } from './lib/floors.js'
+import { FLOOR, floor } from './lib/floors.js'
 import {
   type Ask,
   fastifyRateLimit,
@@ -31,7 +31,6 @@ const memory: Record<string, Open> = {
   'rate-limiter-flexible, 4': () => flexible(),
   '@fastify/rate-limit, 4': () => fastifyRateLimit()
 }
-const FLOOR = 'EVALSHA of return 1'
 const overRedis: Record<string, Open> = {
   [FLOOR]: floor,
   'ours, 5 rules, Redis': client => ours(FIVE, { client }),

@@ -3,7 +3,7 @@
 import type { Redis } from 'ioredis'
 import { type Closing, closing } from './lib/closing.js'
 import { LOAD_CORE, pin, pinning, SERVER_CORE } from './lib/cores.js'
-import { counters, floor } from './lib/floors.js'
+import { counters, FLOOR, floor } from './lib/floors.js'
 import { fastifyRateLimit, flexible, type Limiter, ours, rateLimitRedis } from './lib/limiters.js'
 import { FIVE, FOUR, rules, sendOf } from './lib/policy.js'
 import { type BenchRedis, openRedis } from './lib/redis.js'
@@ -13,7 +13,7 @@ import { interleave, type Sample } from './lib/rounds.js'
 type Open = (client: Redis) => Limiter | Promise<Limiter>
 
 const cpuSubjects: Record<string, Open> = {
-  'EVALSHA of return 1': floor,
+  [FLOOR]: floor,
   'INCR+EXPIRE, 5 scripts': client => counters(client, 5),
   'INCR+EXPIRE, 7 scripts': client => counters(client, 7),
   'ours, admit, fresh': client => ours(FIVE, { client }),
@@ -151,7 +151,7 @@ async function bench(all: Closing): Promise<void> {
   const floorOf = (of: string, atMost?: number) => ({
     name: `Redis CPU: ${of} ÷ floor`,
     of,
-    by: 'EVALSHA of return 1',
+    by: FLOOR,
     column: 'CPU, µs',
     ...(atMost && { atMost })
   })
@@ -161,30 +161,25 @@ async function bench(all: Closing): Promise<void> {
     of: `bytes: ours, log of ${n}`,
     column: 'bytes'
   })
-  report(
-    how,
-    `a decision, ${BATCH} on their way at once; floor: EVALSHA of return 1; ${pinning()}`,
-    samples,
-    [
-      floorOf('ours, admit, fresh', 5),
-      floorOf('ours, admit, full log', 5.5),
-      floorOf('ours, refuse', 6),
-      ...Object.keys(cpuSubjects)
-        .filter(name => !name.startsWith('ours, ') && name !== 'EVALSHA of return 1')
-        .map(name => floorOf(name)),
-      floorOf('ours, 4 rules'),
-      commands('ours, admit, fresh'),
-      commands('ours, refuse'),
-      ...[1, 10].flatMap(n => [
-        { ...bytesOf(n), atMost: n === 1 ? 144 : 192 },
-        {
-          ...bytesOf(n),
-          name: `bytes a tracked mail address, log of ${n} ÷ sorted set`,
-          by: `bytes: sorted set of ${n}`
-        }
-      ])
-    ]
-  )
+  report(how, `a decision, ${BATCH} on their way at once; floor: ${FLOOR}; ${pinning()}`, samples, [
+    floorOf('ours, admit, fresh', 5),
+    floorOf('ours, admit, full log', 5.5),
+    floorOf('ours, refuse', 6),
+    ...Object.keys(cpuSubjects)
+      .filter(name => !name.startsWith('ours, ') && name !== FLOOR)
+      .map(name => floorOf(name)),
+    floorOf('ours, 4 rules'),
+    commands('ours, admit, fresh'),
+    commands('ours, refuse'),
+    ...[1, 10].flatMap(n => [
+      { ...bytesOf(n), atMost: n === 1 ? 144 : 192 },
+      {
+        ...bytesOf(n),
+        name: `bytes a tracked mail address, log of ${n} ÷ sorted set`,
+        by: `bytes: sorted set of ${n}`
+      }
+    ])
+  ])
 }
 
 await closing(bench)

@@ -5,6 +5,7 @@ import limitPlugin, { type Rule } from '../plugin/index.js'
 import { type Closing, closing } from './lib/closing.js'
 import { pin, pinning, SERVER_CORE } from './lib/cores.js'
 import { STRICT } from './lib/limiters.js'
+import { addressOf, pad } from './lib/policy.js'
 import { commandLine, report } from './lib/report.js'
 import { interleave, summarize } from './lib/rounds.js'
 
@@ -14,7 +15,7 @@ interface Spelling {
   write(i: number): unknown
 }
 
-const digits = (i: number, length: number) => String(i % 10 ** length).padStart(length, '0')
+const digits = (i: number, length: number) => pad(i % 10 ** length, length)
 const phone = (before: string, length: number, region?: string): Spelling => ({
   key: { phone: 'body.phone', ...(region && { region }) } as Rule['key'],
   write: i => before + digits(i, length)
@@ -25,7 +26,6 @@ const content = (template: string, params: (i: number) => object): Spelling => (
   key: { digest: [{ phone: 'body.phone' }, 'body.template', 'body.params'] },
   write: i => [`138${digits(i, 8)}`, template, params(i)]
 })
-const bytes = (i: number) => `${(i >> 16) & 255}.${(i >> 8) & 255}.${i & 255}`
 const hex = (i: number) => (i & 0xffff).toString(16)
 
 /** What the others are compared with: a value that is not made canonical. */
@@ -51,8 +51,8 @@ const spellings: Record<string, Spelling> = {
   'mail: capitals': email(i => `User${i}@Example.com`),
   'mail: Gmail, dots and a tag': email(i => `u.ser.${i}+news@gmail.com`),
   'mail: 例子.中国': email(i => `user${i}@例子.中国`),
-  'address: IPv4': ip(i => `10.${bytes(i)}`),
-  'address: IPv4 in IPv6': ip(i => `::ffff:10.${bytes(i)}`),
+  'address: IPv4': ip(addressOf),
+  'address: IPv4 in IPv6': ip(i => `::ffff:${addressOf(i)}`),
   'address: IPv6': ip(i => `2001:db8:${hex(i >> 16)}:${hex(i)}::1`),
   'content: phone, template, code': content('login', i => ({ code: digits(i, 6) })),
   'content: the same, ten params': content('order', i =>

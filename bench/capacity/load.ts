@@ -8,6 +8,7 @@ import { json } from 'node:stream/consumers'
 import { certificateIn } from '../../test/helper/certificate.js'
 import { answer, asked } from '../lib/child.js'
 import { type Exchange, type Exchanged, exchangeAll } from '../lib/exchanges.js'
+import { addressOf, pad } from '../lib/policy.js'
 
 /** What is asked for. `bare` asks the bare route for a code, `keyed` asks for a code with an Idempotency-Key. */
 export type What = 'bare' | 'code' | 'keyed' | 'verification' | 'resend' | 'refusal'
@@ -34,8 +35,6 @@ let recipients = 0
 
 // Each in another range of a thousand numbers, since the policy admits few in one.
 const phoneOf = (i: number) => `+86138${pad(i % 100_000, 5)}${pad(Math.floor(i / 100_000), 3)}`
-const addressOf = (i: number) => `10.${(i >> 16) & 255}.${(i >> 8) & 255}.${i & 255}`
-const pad = (i: number, digits: number) => String(i).padStart(digits, '0')
 
 function post(i: number, path: string, body: object | undefined, expected: number, header = ''): Exchange {
   const text = body === undefined ? '' : JSON.stringify(body)

@@ -16,6 +16,9 @@ function keys({ phone }: Send, count: number): string[] {
   return Array.from({ length: count }, (_, i) => `floor:{${phone}${phone}}:${i}`)
 }
 
+/** What tables call `floor`. */
+export const FLOOR = 'EVALSHA of return 1'
+
 /** The least that a script over five keys can cost. */
 export async function floor(client: Redis): Promise<Limiter> {
   await client.script('LOAD', NOTHING)

@@ -47,7 +47,7 @@ export function sendOf(i: number): Send {
   return {
     phone: `138${pad(i, 8)}`,
     to: `user${pad(i, 8)}@example.com`,
-    ip: `10.${(i >> 16) & 255}.${(i >> 8) & 255}.${i & 255}`,
+    ip: addressOf(i),
     account: `account${pad(Math.floor(i / 500), 6)}`,
     template: 'login',
     params: { code: pad(i % 1e6, 6) }
@@ -75,6 +75,10 @@ export function textsOf(send: Send): string[] {
 /** How many sends each of those windows, of a minute, admits. */
 export const PEER_MAX = [2, 1, 1, 1]
 
-function pad(i: number, digits: number): string {
+export function addressOf(i: number): string {
+  return `10.${(i >> 16) & 255}.${(i >> 8) & 255}.${i & 255}`
+}
+
+export function pad(i: number, digits: number): string {
   return String(i).padStart(digits, '0')
 }

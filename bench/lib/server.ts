@@ -5,7 +5,7 @@ import { cohort } from '../../plugin/cohort.js'
 import limitPlugin, { type SendLimitOptions } from '../../plugin/index.js'
 import { answer, asked, cpuTime } from './child.js'
 import { Closing } from './closing.js'
-import { floor } from './floors.js'
+import { FLOOR, floor } from './floors.js'
 import { checksOf, flexible, STRICT } from './limiters.js'
 import { FIVE, rules, type Send, textsOf } from './policy.js'
 import { connect } from './redis.js'
@@ -43,7 +43,7 @@ const subjects: Record<string, (app: FastifyInstance, client: Redis) => unknown>
     )
   },
   // The floor of a limiter that asks Redis once.
-  'EVALSHA of return 1, Redis': async (app, client) => {
+  [`${FLOOR}, Redis`]: async (app, client) => {
     const limiter = await floor(client)
     app.addHook('preHandler', async request => {
       await limiter.decide(sendOf(request))
