@@ -22,7 +22,8 @@ interface Holder {
 declare module 'fastify' {
   interface FastifyInstance {
     /**
-     * A hook, to be the last `preHandler` of a route: it answers repetitions of a request with an `Idempotency-Key`.
+     * A hook for the `preHandler` of a route: it answers repetitions of a request with an `Idempotency-Key`, which get
+     * neither to hooks behind it nor to the handler.
      */
     idempotent: preHandlerAsyncHookHandler
   }
