@@ -27,6 +27,6 @@ export function blockList(lists: Lists, { ON_STORE_ERROR }: Pick<Config, 'ON_STO
 /** Notes on a request how its recipient stands, if it has one. */
 export async function noteStanding(request: FastifyRequest, lists: Lists): Promise<void> {
   const { recipient, server } = request
-  const placed = recipient && (await lists.get(server.recipientHash(recipient)))
-  request.standing = placed?.standing ?? null
+  const entry = recipient && (await lists.get(server.recipientHash(recipient)))
+  request.standing = entry?.standing ?? null
 }

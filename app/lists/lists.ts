@@ -51,7 +51,7 @@ export interface Page {
  */
 export interface Lists {
   /** Puts a recipient on a list, in place of any former entry. @throws a problem (503) when the lists are full */
-  put(recipientHash: string, placing: NewEntry): Promise<ListEntry>
+  put(recipientHash: string, entry: NewEntry): Promise<ListEntry>
   /** Takes one round trip to the store, whether or not the recipient is on a list. */
   get(recipientHash: string): Promise<CurrentEntry | null>
   /** Takes a recipient off the lists, if on one. */

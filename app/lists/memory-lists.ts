@@ -12,7 +12,7 @@ import {
 } from './lists.js'
 
 interface Held {
-  placed: ListEntry
+  entry: ListEntry
   /** Number of the placing; newer ones are higher. */
   order: number
   /** Infinity for an entry that never ends. */
@@ -42,27 +42,27 @@ export class MemoryLists implements Lists {
     this.sweep(this.held.size < this.max ? SWEEP_MS : 0)
     if (this.held.get(recipientHash) === undefined && this.held.size >= this.max) throw full(this.max)
     const ends = durationMs === undefined ? NEVER : instantIn(durationMs, this.clock)
-    const placed: ListEntry = {
+    const entry: ListEntry = {
       standing,
       ...(masked !== undefined && { masked }),
       ...(reason !== undefined && { reason }),
       since: this.clock.wall(),
       ...(durationMs !== undefined && { until: ends.wall })
     }
-    this.held.set(recipientHash, { placed, order: ++this.placings, ends })
+    this.held.set(recipientHash, { entry, order: ++this.placings, ends })
     this.earliest = earlier(this.earliest, ends)
-    return placed
+    return entry
   }
 
   async get(recipientHash: string): Promise<CurrentEntry | null> {
     this.sweep(SWEEP_MS)
     const found = this.held.get(recipientHash)
     if (found === undefined) return null
-    const { placed, ends } = found
+    const { entry, ends } = found
     const leftMs = Math.ceil(msUntil(ends, this.clock))
     // Not every ended entry has been swept.
     if (leftMs <= 0) return null
-    return { ...placed, ...(placed.until !== undefined && { leftMs }) }
+    return { ...entry, ...(entry.until !== undefined && { leftMs }) }
   }
 
   async remove(recipientHash: string): Promise<void> {
@@ -75,12 +75,12 @@ export class MemoryLists implements Lists {
     const entries: PageEntry[] = []
     let last = before
     for (const { key, value } of this.held.newestFirst()) {
-      const { placed, order, ends } = value
-      if (order >= before || (standing ?? placed.standing) !== placed.standing) continue
+      const { entry, order, ends } = value
+      if (order >= before || (standing ?? entry.standing) !== entry.standing) continue
       // The sweep may have left ended entries.
       if (msUntil(ends, this.clock) <= 0) continue
       if (entries.length === limit) return { entries, next: String(last) }
-      entries.push({ recipientHash: key, ...placed })
+      entries.push({ recipientHash: key, ...entry })
       last = order
     }
     return { entries, next: null }

@@ -53,8 +53,8 @@ export class RedisLists implements Lists {
   async get(recipientHash: string): Promise<CurrentEntry | null> {
     const [kept, now] = (await this.lookUp(recipientHash)) as [string, number]
     if (kept === '') return null
-    const placed = placedOf(kept)
-    return { ...placed, ...(placed.until !== undefined && { leftMs: placed.until - now }) }
+    const entry = entryOf(kept)
+    return { ...entry, ...(entry.until !== undefined && { leftMs: entry.until - now }) }
   }
 
   async remove(recipientHash: string): Promise<void> {
@@ -66,7 +66,7 @@ export class RedisLists implements Lists {
     const args = [this.fingerprint, limit, from, standing ?? 'both']
     const answer = await this.inTime(this.scripts.page(LISTS, ...args))
     const [next, ...found] = answer as [string, ...[string, string][]]
-    const entries = found.map(([recipientHash, kept]) => ({ recipientHash, ...placedOf(kept) }))
+    const entries = found.map(([recipientHash, kept]) => ({ recipientHash, ...entryOf(kept) }))
     return { entries, next: next || null }
   }
 
@@ -117,7 +117,7 @@ function explained(error: Error): never {
 
 const unavailable = () => problem(503, 'LISTS_UNAVAILABLE', 'It is not known now who is blocked or allowed.')
 
-function placedOf(kept: string): ListEntry {
+function entryOf(kept: string): ListEntry {
   const [, since, until, standing, more] = /^(\d+) (\d+) (\w+) (.*)$/s.exec(kept) as RegExpExecArray
   return {
     standing: standing as ListEntry['standing'],

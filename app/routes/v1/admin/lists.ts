@@ -57,10 +57,10 @@ const lists: FastifyPluginAsyncTypebox = async fastify => {
         request.audited = { ...request.audited, ...(reason !== undefined && { reason }) }
         const durationMs = duration === undefined ? undefined : msOf(duration)
         const { masked } = recipient ?? (await fastify.lists.get(recipientHash)) ?? {}
-        const placed = shown(await fastify.lists.put(recipientHash, { standing, masked, reason, durationMs }))
-        const { until } = placed
+        const entry = shown(await fastify.lists.put(recipientHash, { standing, masked, reason, durationMs }))
+        const { until } = entry
         request.audited = { ...request.audited, ...(until !== undefined && { until }) }
-        return { recipient: masked, recipientHash, ...placed }
+        return { recipient: masked, recipientHash, ...entry }
       }
     )
   }
@@ -109,10 +109,10 @@ const lists: FastifyPluginAsyncTypebox = async fastify => {
     async request => {
       const { standing, limit, after } = request.query
       const page = await fastify.lists.all({ standing, limit: Number(limit ?? PAGE), after })
-      const recipients = page.entries.map(({ recipientHash, ...placed }) => ({
-        recipient: placed.masked,
+      const recipients = page.entries.map(({ recipientHash, ...entry }) => ({
+        recipient: entry.masked,
         recipientHash,
-        ...shown(placed)
+        ...shown(entry)
       }))
       return { recipients, next: page.next }
     }

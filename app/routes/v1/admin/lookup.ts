@@ -39,17 +39,17 @@ const lookup: FastifyPluginAsyncTypebox = async fastify => {
     },
     async request => {
       const { recipientHash, recipient, facts, concealed } = named(request, request.body)
-      const placed = await fastify.lists.get(recipientHash)
+      const entry = await fastify.lists.get(recipientHash)
       const known = {
-        recipient: recipient?.masked ?? placed?.masked,
+        recipient: recipient?.masked ?? entry?.masked,
         recipientHash,
-        standing: placed && shown(placed)
+        standing: entry && shown(entry)
       }
       if (facts === null) return known
       const looks = Object.entries(fastify.limit.rules).map(async ([name, rule]) => {
         const key = variesByRequest(rule) ? undefined : keyFrom(rule, facts)
         if (key === undefined) return []
-        const passes = placed?.standing === 'allowed' && !concealed && passesAllowed(rule)
+        const passes = entry?.standing === 'allowed' && !concealed && passesAllowed(rule)
         return [{ name, passes, verdict: await fastify.limit.peek({ [name]: key }) }]
       })
       const found = (await Promise.all(looks)).flat()
@@ -58,7 +58,7 @@ const lookup: FastifyPluginAsyncTypebox = async fastify => {
         ...known,
         rules: found.flatMap(({ name, verdict, passes }) => statesOf(name, verdict, passes)),
         retryAfterMs: waiting(
-          placed,
+          entry,
           holding.map(({ verdict }) => verdict)
         )
       }
@@ -87,9 +87,9 @@ function statesOf(rule: string, { rules, violated }: Verdict, passes: boolean) {
   })
 }
 
-function waiting(found: CurrentEntry | null, verdicts: readonly Verdict[]): number | null {
+function waiting(entry: CurrentEntry | null, verdicts: readonly Verdict[]): number | null {
   const times = verdicts.map(({ retryAfterMs }) => retryAfterMs)
-  if (found?.standing === 'blocked') times.push(found.leftMs ?? null)
+  if (entry?.standing === 'blocked') times.push(entry.leftMs ?? null)
   return times.includes(null) ? null : Math.max(0, ...(times as number[]))
 }
 
