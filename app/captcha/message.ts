@@ -26,7 +26,7 @@ export function messageOf(
   const { channel, purpose, to, params = {} } = asked
   const locale = localeOfCode(request, asked, asked.locale)
   const { action, params: bound } = purposeOf(policy, purpose)
-  const own = { code, action: action[locale] ?? purpose, minutes: minutesOf(lifeMs) }
+  const own = { code, action: action[locale], minutes: minutesOf(lifeMs) }
   return { channel, to, ...templates.render(channel, codeTemplate(purpose, bound), locale, params, own) }
 }
 
