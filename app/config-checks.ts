@@ -99,8 +99,8 @@ function checkRedis({ REDIS_URL: text = '', REDIS_SHARDED, REDIS_SENTINEL, ...co
     throw mistake('REDIS_SENTINEL', 'needs REDIS_URL', REDIS_SENTINEL)
   if (REDIS_SENTINEL === undefined && config.REDIS_SENTINEL_PASSWORD !== undefined)
     throw mistake('REDIS_SENTINEL_PASSWORD', 'needs REDIS_SENTINEL')
-  const nodes = redisUrls(text)
-  if (REDIS_SHARDED === 'on' && (nodes.length > 1 || REDIS_SENTINEL !== undefined))
+  const urls = redisUrls(text)
+  if (REDIS_SHARDED === 'on' && (urls.length > 1 || REDIS_SENTINEL !== undefined))
     throw mistake(
       'REDIS_SHARDED',
       'is for one address, and REDIS_URL names several nodes or sentinels',
@@ -108,8 +108,8 @@ function checkRedis({ REDIS_URL: text = '', REDIS_SHARDED, REDIS_SENTINEL, ...co
     )
   if (
     REDIS_SENTINEL === undefined &&
-    nodes.length > 1 &&
-    nodes.some(url => /[1-9]/.test(new URL(url).pathname))
+    urls.length > 1 &&
+    urls.some(url => /[1-9]/.test(new URL(url).pathname))
   )
     throw mistake('REDIS_URL', 'names a database beside several nodes, and a cluster has none but 0')
 }

@@ -1,6 +1,7 @@
-/** The nodes of REDIS_URL. */
+/** The URLs in REDIS_URL: that of one Redis, or those of nodes of a cluster, or of sentinels. */
 export const redisUrls = (text: string): string[] => text.split(',').map(url => url.trim())
 
+/** Whether a text is a URL of one of these protocols that its client understands as it was meant. */
 export function isUrl(text: string, protocols: readonly string[]): boolean {
   if (!URL.canParse(text)) return false
   const { protocol, hostname, pathname, search, username, password, hash } = new URL(text)

@@ -33,6 +33,7 @@ export interface Captcha extends Asked {
 /** A code that is to be sent. */
 export interface Issued {
   id: string
+  /** Which code of this id it is, counted from 1. */
   generation: number
   code: string
   /** How long the code is valid, in milliseconds. */

@@ -12,7 +12,12 @@ import {
   UNTRIED
 } from './records.js'
 
-type Held = Omit<Kept, 'lifeMs'> & { expiresAt: Instant; until: number; resends: Resend[] }
+interface Held extends Omit<Kept, 'lifeMs'> {
+  expiresAt: Instant
+  /** How long the record is kept: an instant of the monotonic clock, in milliseconds. */
+  until: number
+  resends: Resend[]
+}
 
 /** The generation that a resend made, and the state of the code before it. */
 interface Resend {

@@ -49,6 +49,7 @@ export const RETENTION_MS = 1_800_000
 export interface Records {
   /** Stores a new record, of generation 1. @throws a problem (503) when no more can be stored */
   put(key: string, sealed: string, terms: Terms): Promise<void>
+  /** @returns null when there is no record, or no longer */
   get(key: string): Promise<Kept | null>
   /**
    * Counts a try. The right code is used up by it. A wrong one costs a try, and the last wrong one ends the code. A try

@@ -8,6 +8,7 @@ interface Entry {
   /** Empty once the slot is finished. */
   token: string
   answer: string
+  /** When the lease ends, or the time to keep the answer: an instant of the monotonic clock, in milliseconds. */
   until: number
 }
 

@@ -12,6 +12,7 @@ const EVERYWHERE = Array.from({ length: 16 }, (_, i) => `captcha:${i}:ready`)
 interface Options {
   /** Whether Redis is several, behind a proxy. */
   sharded: boolean
+  /** How long Redis may take to answer, in milliseconds. */
   timeoutMs: number
 }
 
