@@ -1,6 +1,5 @@
 // For a concealed purpose, does the time of the answer tell a known recipient from a blocked one?
 // npm run bench -- conceal [--quick] [--samples 1000]
-import { spawnSync } from 'node:child_process'
 import { randomBytes, randomInt } from 'node:crypto'
 import { Agent, request } from 'node:http'
 import { loadavg } from 'node:os'
@@ -100,11 +99,9 @@ async function compare(store: string, samples: number, warmUp: number) {
 
 const { values } = parseArgs({ options: { quick: { type: 'boolean' }, samples: { type: 'string' } } })
 const samples = Number(values.samples ?? SAMPLES[values.quick ? 'quick' : 'all'])
-const hasRedis = spawnSync('redis-server', ['--version']).status === 0
 const load = loadavg()[0]?.toFixed(1)
 const results = []
-for (const store of hasRedis ? ['memory', 'redis'] : ['memory'])
-  results.push(await compare(store, samples, values.quick ? 20 : 100))
+for (const store of ['memory', 'redis']) results.push(await compare(store, samples, values.quick ? 20 : 100))
 agent.destroy()
 
 const about = { date: new Date().toISOString(), machine, node: process.version, load, marginMs: MARGIN }
