@@ -194,7 +194,7 @@ t.test('random histories: the model, memory and Redis agree', async t => {
   const { client, clock } = await startRedis(t, { clock: true })
   let runs = 0
   const total = { steps: 0, admitted: 0, refused: 0, carried: 0 }
-  const options = seeded(t, 40)
+  const options = seeded(t, 30)
   const histories = fc.array(command, { minLength: 1, maxLength: 300, size: 'max' })
   await fc.assert(
     fc.asyncProperty(histories, async history => {

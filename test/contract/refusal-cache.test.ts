@@ -200,7 +200,7 @@ t.test(
     const { client, clock } = await startRedis(t, { clock: true })
     let runs = 0
     const total = { redis: 0, cache: 0, stale: 0 }
-    const options = seeded(t, 40)
+    const options = seeded(t, 30)
     const again = fc.record({
       do: fc.constantFrom('peek' as const, 'peek' as const, 'peek' as const, 'clear' as const),
       asked: rulesOf(3)

@@ -302,7 +302,7 @@ t.test('random histories: the verdicts of both stores are those of the model', a
         total.decisions += world.made.length
       }
     }),
-    seeded(t, 60)
+    seeded(t, 40)
   )
   t.comment(JSON.stringify(total))
   t.strictSame(failures, [], 'no settlement failed')

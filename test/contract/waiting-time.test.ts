@@ -49,7 +49,7 @@ async function live(
 t.test('whoever comes at retryAfterMs is admitted, whoever comes 1 ms before is not', async t => {
   const { client, clock } = await startRedis(t, { clock: true })
   const seen = { states: 0, longest: 0, rules: 0 }
-  const options = { ...seeded(t, 500), maxSkipsPerRun: 1_000 }
+  const options = { ...seeded(t, 300), maxSkipsPerRun: 1_000 }
   await fc.assert(
     fc.asyncProperty(history, askedOf(3), async (past, question) => {
       await client.flushall()

@@ -243,7 +243,7 @@ t.test('reserve, refund, keep, end and time in any order count as in the model',
   for (const place of await places(t)) {
     t.test(place.store, async t => {
       const on = await stage(t, place)
-      const numRuns = place.store === 'memory' ? 500 : 40
+      const numRuns = place.store === 'memory' ? 300 : 25
       await fc.assert(
         fc.asyncProperty(history, each => explore(on, each)),
         { numRuns }

@@ -219,7 +219,10 @@ t.test('a send that fails for want of room for a field counts nothing under its 
   const send = [entry(day, 'x'), entry(lock(30_000), 'x')]
   store.reserve([entry(day, 'y')], '')
   const fill = () => {
-    for (let who = 0; ; who++) for (let i = 0; i < 1_000; i++) store.reserve([entry(long, who)], '')
+    for (let who = 0; ; who++) {
+      const sends = [entry(long, who)]
+      for (let i = 0; i < 1_000; i++) store.reserve(sends, '')
+    }
   }
   t.throws(fill, { code: 'FST_SEND_LIMIT_STORE_FULL' })
   for (let i = 0; i < 3; i++) {
@@ -272,12 +275,13 @@ t.test('a refund that fails for want of room throws, and its slots stay counted'
   const days = [count(5, 'day'), log([1_000, 86_400_000])] as const
   const daily = [entry(days[0], 'x')]
   const sent = Array.from({ length: 3 }, () => takenOf(daily, named(daily, store.reserve(daily, ''))))
+  const others = Array.from({ length: 500 }, (_, who) => [entry(days[1], who)])
   t.throws(
     () => {
       // More than 2 MiB, which every store has.
       for (let i = 0; i < 500_000; i++) {
         time.advanceMs(1)
-        store.reserve([entry(days[1], `${i % 500}`)], '')
+        store.reserve(others[i % 500] as Entry[], '')
       }
     },
     { code: 'FST_SEND_LIMIT_STORE_FULL' }
