@@ -371,7 +371,7 @@ t.test('the list of recipients comes in pages, of 50 unless the query says how m
     'a page has 50 recipients unless the query says how many'
   )
   for (const query of ['?limit=0', '?limit=101', '?after=x', '?standing=x', '?phone=1', '?limit=1&limit=2'])
-    t.match(await list(app, query), { status: 422, body: { code: 'INVALID' } }, query)
+    t.match(await list(app, query), { status: 422, body: { code: /^INVALID$/ } }, query)
 })
 
 t.test('each request needs the admin key; tries are limited, and wrong keys are audited', async t => {

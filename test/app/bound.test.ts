@@ -140,7 +140,7 @@ for (const [name, open] of Object.entries(places)) {
       const { id } = sent.body
       t.match(await verify(app, id, '000000', { params: { payee: 'evil.example' } }), {
         status: 422,
-        body: { code: 'INVALID', errors: [{ pointer: '#/params/payee', code: 'LINK' }] }
+        body: { code: /^INVALID$/, errors: [{ pointer: '#/params/payee', code: 'LINK' }] }
       })
       t.match(await verify(app, id, '000000', { params: PAYMENT }), { body: { triesLeft: 4 } })
     })
@@ -171,7 +171,7 @@ for (const [name, open] of Object.entries(places)) {
       const first = lastCode(app, E164)
       place.advance(60_000)
       const other = { params: { ...PAYMENT, amount: 'EUR 99' } }
-      t.match(await resend(app, id, { payload: other }), { status: 422, body: { code: 'INVALID' } })
+      t.match(await resend(app, id, { payload: other }), { status: 422, body: { code: /^INVALID$/ } })
       t.equal((await resend(app, id, { payload: { locale: 'zh' } })).status, 202)
       t.match(newest(app)?.text, 'EUR 12.50，收款方 Zoë & Söhne')
       const code = lastCode(app, E164)

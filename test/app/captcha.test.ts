@@ -164,7 +164,7 @@ for (const [name, open] of Object.entries(places)) {
           '１２³４',
           '①②③④'
         ])
-          t.match(await verify(app, id, code), { status: 422, body: { code: 'INVALID' } }, code)
+          t.match(await verify(app, id, code), { status: 422, body: { code: /^INVALID$/ } }, code)
         const { errors } = (await verify(app, id, '12345a')).body
         t.match(errors, [{ pointer: '#/code', code: 'PATTERN', pattern: '^[0-9]{4,10}$' }])
       }

@@ -215,7 +215,7 @@ t.test('a body with a content-encoding is 415, and the answer says how to send i
     t.match([statusCode, JSON.parse(body)], [415, { code: 'CONTENT_ENCODED' }], coding)
     t.equal(headers['accept-encoding'], 'identity', coding)
   }
-  for (const coding of ['', 'Identity']) t.match((await send(coding)).json(), { code: 'INVALID' }, coding)
+  for (const coding of ['', 'Identity']) t.match((await send(coding)).json(), { code: /^INVALID$/ }, coding)
 })
 
 t.test('a transfer-encoding other than chunked, or by HTTP/1.0, is 400 and ends the connection', async t => {

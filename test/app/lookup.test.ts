@@ -225,7 +225,7 @@ t.test('an endUserIp that is no address is refused', async t => {
   for (const endUserIp of ['', 7, null])
     t.match(await lookUp(app, { phone: PHONE, endUserIp }), {
       status: 422,
-      body: { code: 'INVALID', errors: [{ pointer: '#/endUserIp' }] }
+      body: { code: /^INVALID$/, errors: [{ pointer: '#/endUserIp' }] }
     })
 })
 

@@ -95,7 +95,7 @@ t.test('no recipient, two of them, or a malformed hash is refused', async t => {
     for (const wrong of ['', recipientHash.slice(1), longer, other, `${recipientHash.slice(0, -2)}+A`, E164])
       t.match(
         (await act(app, what, { recipientHash: wrong })).body,
-        { status: 422, code: 'INVALID', errors: [{ pointer: '#/recipientHash', code: 'PATTERN' }] },
+        { status: 422, code: /^INVALID$/, errors: [{ pointer: '#/recipientHash', code: 'PATTERN' }] },
         `${what} ${wrong}`
       )
     const number = (await act(app, what, { recipientHash: 7 })).body
@@ -104,7 +104,7 @@ t.test('no recipient, two of them, or a malformed hash is refused', async t => {
   for (const what of ['lookup', 'unblock'])
     t.match((await act(app, what, { recipientHash, endUserIp: '192.0.2.1', purpose: 'login' })).body, {
       status: 422,
-      code: 'INVALID',
+      code: /^INVALID$/,
       errors: [
         { pointer: '#/endUserIp', code: 'UNEXPECTED' },
         { pointer: '#/purpose', code: 'UNEXPECTED' }

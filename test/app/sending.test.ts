@@ -76,9 +76,12 @@ for (const [name, open] of Object.entries(places)) {
     await t.test('a request that cannot be sent is refused before limits are asked', async t => {
       const { app } = await start()
       const { id } = (await ask(app)).body
-      const refused = { status: 422, body: { code: 'INVALID', errors: [{ pointer: '#/locale' }] } }
+      const refused = { status: 422, body: { code: /^INVALID$/, errors: [{ pointer: '#/locale' }] } }
       t.match(await ask(app, { locale: 'f' }), refused)
-      t.match(await resend(app, id, { payload: { locale: 'f' } }), { status: 422, body: { code: 'INVALID' } })
+      t.match(await resend(app, id, { payload: { locale: 'f' } }), {
+        status: 422,
+        body: { code: /^INVALID$/ }
+      })
     })
 
     await t.test('outcome unknown: the send counts', async t => {
