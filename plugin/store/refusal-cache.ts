@@ -61,6 +61,7 @@ export class RefusalCache {
     if (!sure || !facts) return reserved
     this.correct(entries, facts)
     if (facts[1] === 0) this.known.remember(entries, facts, asked, this.now())
+    else this.known.admitted(entries)
     return reserved
   }
 

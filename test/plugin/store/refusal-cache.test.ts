@@ -12,7 +12,7 @@ import { RedisStore } from '../../../plugin/store/redis.js'
 import { isKeyError, isWriteError } from '../../../plugin/store/redis-errors.js'
 import { RefusalCache } from '../../../plugin/store/refusal-cache.js'
 import { alone } from '../../../plugin/store/reserver.js'
-import { type Entry, REFUSES, UNKNOWN } from '../../../plugin/store/store.js'
+import { type Entry, REFUSES, type Spec, UNKNOWN } from '../../../plugin/store/store.js'
 import {
   count,
   distinct,
@@ -21,6 +21,7 @@ import {
   log,
   named,
   oneRule,
+  replaced,
   sentTo,
   takenOf,
   token
@@ -672,6 +673,21 @@ t.test('a clear of one entry ends the refusals of all entries of its rule', asyn
   await reserver.store.clear(entries.slice(0, 1))
   t.equal(await by(entries), 'redis 0')
 })
+
+t.test(
+  'a value that a request admits under a replaced rule is refused no more by the rule in force',
+  async t => {
+    const { by } = layer()
+    const [[before], [after]] = replaced([distinct([5, 60_000])], [distinct([2, 60_000])])
+    const sent = (spec: Spec | undefined, value: number) => [sentTo(spec as Spec, value)]
+    for (const value of [1, 2]) t.equal(await by(sent(after, value)), 'redis 1')
+    for (const expected of ['redis 0', 'cache 0']) t.equal(await by(sent(after, 3)), expected)
+    t.equal(await by(sent(before, 4)), 'redis 1')
+    t.equal(await by(sent(after, 3)), 'cache 0', 'another value was admitted')
+    t.equal(await by(sent(before, 3)), 'redis 1')
+    t.equal(await by(sent(after, 3)), 'redis 1')
+  }
+)
 
 t.test('no entry is reported of a rule of which a part comes with the request', async t => {
   const { reserver } = layer()
