@@ -25,6 +25,8 @@ interface Decider {
   report(error: unknown, what: Afterwards): void
   /** Makes a receipt of the slots that every process can find, by which they may be given back later. */
   receiptOf(taken: readonly Taken[], store: Settling): string
+  /** @throws RuleUnknownError when no rule has this name, inline rules included */
+  checkNamed(name: string): void
 }
 
 /**

@@ -161,10 +161,14 @@ export class Decision implements Verdict {
    * Makes a text with which `fastify.limit.refund` gives the same slots back later, in any process that shares the
    * store, even if they were kept here. Making it settles nothing. It names no slots that a memory has counted in place
    * of Redis, and none if the decision took none.
+   * @param rules names of rules: only their slots are in the receipt. Without any, those of all rules are.
+   * @throws RuleUnknownError
    */
-  receipt(): string {
-    const { decider, store } = this.#basis
-    return decider.receiptOf(this.#basis.slots(isSettled), store)
+  receipt(...rules: string[]): string {
+    const { decider, store, subjects } = this.#basis
+    for (const name of rules) if (!subjects.some(subject => subject.name === name)) decider.checkNamed(name)
+    const isIn = (rule: CompiledRule) => isSettled(rule) && (rules.length === 0 || rules.includes(rule.name))
+    return decider.receiptOf(this.#basis.slots(isIn), store)
   }
 
   /**

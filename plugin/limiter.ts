@@ -4,7 +4,7 @@ import { type Clock, instantNow } from './clock.js'
 import type { CompiledRule } from './compiled-rule.js'
 import { Decision } from './decision.js'
 import { DecisionBasis } from './decision-basis.js'
-import { TimeoutError } from './errors.js'
+import { RuleUnknownError, TimeoutError } from './errors.js'
 import type { Afterwards } from './hold.js'
 import type { Source } from './identity/path.js'
 import { wrongOption } from './mistakes.js'
@@ -108,6 +108,11 @@ export class Limiter {
     const { name } = this.reserver.store
     const found = taken.filter(({ entry }) => (store.nameOf?.(entry.identity) ?? store.name) === name)
     return this.receipts.make(found)
+  }
+
+  checkNamed(name: string): void {
+    const names = [...this.rules.values()].map(rule => rule.name)
+    if (!names.includes(name)) throw new RuleUnknownError('receipt', 'rule', name, names.join(', ') || 'none')
   }
 
   /** Gives back what a receipt names. @throws ReceiptError */

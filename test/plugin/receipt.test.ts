@@ -110,6 +110,23 @@ for (const place of await places(t)) {
     t.same(await counted(), [0, 0, 0, 0, 0])
   })
 
+  t.test(`${place.store}: a receipt of named rules gives back their slots alone`, async t => {
+    const { app, worker, counted } = await start(t, place)
+    const keys = { mobile: PHONE, recipients: ['all', PHONE], wrong: PHONE, flight: PHONE }
+    const decision = await app.limit.reserve(keys)
+    decision.end()
+    t.same(await counted(), [1, 1, 1, 0, 1])
+    await worker.limit.refund(decision.receipt('flight'))
+    await worker.limit.refund(decision.receipt('watched'))
+    t.same(await counted(), [1, 1, 1, 0, 1], 'nothing of a lock, nor of a rule that did not apply')
+    await worker.limit.refund(decision.receipt('mobile', 'wrong'))
+    t.same(await counted(), [0, 0, 1, 0, 0], 'all limits of both rules')
+    t.throws(() => decision.receipt('mobile', 'mobil'), {
+      code: 'FST_SEND_LIMIT_RULE_UNKNOWN',
+      message: `receipt: there is no rule named "mobil"; known: ${rules.map(({ name }) => name).join(', ')}`
+    })
+  })
+
   t.test(`${place.store}: a receipt is good whatever the rules are by now`, async t => {
     const { app, worker } = await place
       .open(t, [mobile], { prefix: `replaced${opened++}:` })
@@ -118,12 +135,13 @@ for (const place of await places(t)) {
     const sent = async () => {
       const decision = await app.limit.reserve({ mobile: PHONE })
       decision.keep()
-      return decision.receipt()
+      return decision
     }
-    const receipts = [await sent(), await sent(), await sent()]
+    const decisions = [await sent(), await sent(), await sent()] as const
+    const receipts = decisions.map(decision => decision.receipt())
     t.equal(await free(), 0)
     app.limit.replace([])
-    await worker.limit.refund(receipts[0] ?? '')
+    await worker.limit.refund(decisions[0].receipt('mobile'))
     app.limit.replace([mobile])
     t.equal(await free(), 1, 'while its rule was gone')
     app.limit.replace([{ ...mobile, key: { value: 'body.phone' } }])

@@ -223,7 +223,7 @@ app.get('/', async (_request, reply) => {
 const reserved = await app.limit.reserve({ mobile: '+8613800138000', pair: ['a', 1] })
 same<typeof reserved, Decision>(true)
 reserved.end()
-const receipt = reserved.receipt()
+const receipt = reserved.receipt('mobile', 'pair')
 same<typeof receipt, string>(true)
 same<ReturnType<typeof app.limit.refund>, Promise<void>>(true)
 await app.limit.refund(receipt)
