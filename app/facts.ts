@@ -15,6 +15,7 @@ export const FACTS = [
   'request.message.locale',
   'request.message.params',
   'request.message.template',
+  'request.numberBlock',
   'request.numberRange',
   'request.purpose',
   'request.recipient.channel',
@@ -24,8 +25,8 @@ const CALLER = ['account', 'caller', 'ip']
 /** Which members of a request are known when rules decide on it, by the kind of request. */
 const KNOWN = {
   attempt: ['ip'],
-  code: [...CALLER, 'captcha', 'endUserIp', 'numberRange', 'purpose', 'recipient'],
-  message: [...CALLER, 'message', 'numberRange', 'recipient'],
+  code: [...CALLER, 'captcha', 'endUserIp', 'numberBlock', 'numberRange', 'purpose', 'recipient'],
+  message: [...CALLER, 'message', 'numberBlock', 'numberRange', 'recipient'],
   try: [...CALLER, 'captcha', 'endUserIp']
 }
 export type Decided = keyof typeof KNOWN
@@ -38,6 +39,7 @@ export const DECIDES: Readonly<Record<string, readonly Decided[]>> = {
   recipient: ['code'],
   'recipient-network': ['code'],
   'number-range': ['code'],
+  unverified: ['code'],
   'in-flight': ['code'],
   account: ['code', 'message'],
   service: ['code', 'message'],

@@ -4,15 +4,16 @@ import { isAlone, keyFrom, reads } from './facts.js'
 /** What the key of a rule reads when it counts by recipient: of messages, or of codes that are tried. */
 const MESSAGES = 'request.recipient.identity'
 const TRIES = 'request.captcha.identity'
-/** What the key of a rule reads when it counts messages to a range of phone numbers. */
-const RANGE = 'request.numberRange'
+/** What the key of a rule reads when it counts messages to phone numbers in a row. */
+const RANGES = ['request.numberRange', 'request.numberBlock']
 
 /**
- * Lets recipients that the operator allows pass a rule that counts by the recipient alone, or by its range of numbers.
+ * Lets recipients that the operator allows pass a rule that counts by the recipient alone, or by its range or block of
+ * numbers.
  */
 export function passAllowed(rule: Rule): Rule {
   const { key, lock, allow } = rule
-  const counts = isAlone(key, MESSAGES) || isAlone(key, RANGE)
+  const counts = [MESSAGES, ...RANGES].some(path => isAlone(key, path))
   if (lock !== undefined || allow !== undefined || !counts) return rule
   // Not for concealed requests: the allowance would show, since others are refused.
   return { ...rule, allow: request => request.standing === 'allowed' && !request.concealed }

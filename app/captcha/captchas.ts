@@ -5,7 +5,15 @@ import type { Recipient } from '../recipient.js'
 import { seal, unseal } from '../seal.js'
 import { canonical, type Values } from '../templates/params.js'
 import { codeOf, codePolicy } from './code.js'
-import { type Checked, isRenewable, isUsable, type Kept, type Records, type Terms } from './records.js'
+import {
+  type Checked,
+  isRenewable,
+  isUsable,
+  type Kept,
+  type Records,
+  type Sent,
+  type Terms
+} from './records.js'
 
 /** What a code is requested with: recipient, purpose and circumstances. */
 export interface Asked extends Recipient {
@@ -67,8 +75,8 @@ export interface Captchas {
   mayRenew(captcha: Captcha): boolean
   /** Ends the code for good: it cannot be resent. @returns false when it was verified or cancelled before */
   cancel(captcha: Captcha): Promise<boolean>
-  /** Notes which sender took the message; `''` when no sender is known to have taken it. */
-  noteSender(issued: Issued, sender: string): Promise<void>
+  /** Notes what became of the message. */
+  noteSent(issued: Issued, sent: Sent): Promise<void>
 }
 
 /** 128 random bits in base64url. */
@@ -154,7 +162,7 @@ export function captchasOf({ records, secret, policy }: Options): Captchas {
       codePolicy(policy(), purpose).resend === 'reuse' ? isUsable(kept) : isRenewable(kept),
 
     cancel: ({ id }) => records.cancel(keyOf(id)),
-    noteSender: ({ id, generation }, sender) => records.noteSender(keyOf(id), generation, sender)
+    noteSent: ({ id, generation }, sent) => records.noteSent(keyOf(id), generation, sent)
   }
 }
 

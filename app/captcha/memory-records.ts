@@ -8,6 +8,7 @@ import {
   type Kept,
   RETENTION_MS,
   type Records,
+  type Sent,
   type Terms,
   UNTRIED
 } from './records.js'
@@ -17,6 +18,7 @@ interface Held extends Omit<Kept, 'lifeMs'> {
   /** How long the record is kept: an instant of the monotonic clock, in milliseconds. */
   until: number
   resends: Resend[]
+  receipts: string[]
 }
 
 /** The generation that a resend made, and the state of the code before it. */
@@ -45,7 +47,7 @@ export class MemoryRecords implements Records {
   async put(key: string, sealed: string, terms: Terms): Promise<void> {
     this.sweep()
     if (this.held.size >= this.max) throw problem(503, 'CODES_FULL', 'No more codes can be stored now.')
-    this.held.set(key, { sealed, generation: 1, made: 1, resends: [], ...this.begin(terms) })
+    this.held.set(key, { sealed, generation: 1, made: 1, resends: [], receipts: [], ...this.begin(terms) })
   }
 
   async get(key: string): Promise<Kept | null> {
@@ -58,22 +60,22 @@ export class MemoryRecords implements Records {
     if (held === undefined) return UNTRIED
     if (held.generation === generation) {
       held.ended = 'verified'
-      return { verified: true, triesLeft: held.triesLeft, tried: true }
+      return { verified: true, triesLeft: held.triesLeft, tried: true, receipts: held.receipts }
     }
     held.triesLeft--
     if (held.triesLeft === 0) held.ended = 'failed'
-    return { verified: false, triesLeft: held.triesLeft, tried: true }
+    return { ...UNTRIED, triesLeft: held.triesLeft, tried: true }
   }
 
   async rotate(key: string, terms: Terms, token: string): Promise<number | null> {
     const held = this.renewable(key)
     if (held === undefined) return null
-    const { sealed, generation, triesLeft, expiresAt, ended, sender } = held
+    const { sealed, receipts, generation, triesLeft, expiresAt, ended, sender } = held
     const next = held.made + 1
     const former = { generation, triesLeft, expiresAt, ended, sender }
     // Rules such as `in-flight` let fewer be under way at once, so none that may be taken back is dropped.
     const resends = [...held.resends, { token, generation: next, former }].slice(-9)
-    this.held.set(key, { sealed, generation: next, made: next, resends, ...this.begin(terms) })
+    this.held.set(key, { sealed, generation: next, made: next, resends, receipts, ...this.begin(terms) })
     return next
   }
 
@@ -105,10 +107,12 @@ export class MemoryRecords implements Records {
     return true
   }
 
-  async noteSender(key: string, generation: number, sender: string): Promise<void> {
+  async noteSent(key: string, generation: number, { sender, receipt }: Sent): Promise<void> {
     const held = this.find(key)
-    const states = held && [held, ...held.resends.map(({ former }) => former)]
-    const noted = states?.find(each => each.generation === generation)
+    if (held === undefined) return
+    if (receipt !== '') held.receipts = [...held.receipts, receipt].slice(-9)
+    const states = [held, ...held.resends.map(({ former }) => former)]
+    const noted = states.find(each => each.generation === generation)
     if (noted !== undefined) noted.sender = sender
   }
 
@@ -116,7 +120,10 @@ export class MemoryRecords implements Records {
     if (this.find(key)?.made === 1) this.held.delete(key)
   }
 
-  private begin({ lifeMs, tries }: Terms): Omit<Held, 'sealed' | 'generation' | 'made' | 'resends'> {
+  private begin({
+    lifeMs,
+    tries
+  }: Terms): Omit<Held, 'sealed' | 'generation' | 'made' | 'resends' | 'receipts'> {
     return {
       triesLeft: tries,
       ended: '',
@@ -144,7 +151,7 @@ export class MemoryRecords implements Records {
     return held !== undefined && isRenewable(held) ? held : undefined
   }
 
-  private kept({ until: _, resends: __, expiresAt, ...held }: Held): Kept {
+  private kept({ until: _, resends: __, receipts: ___, expiresAt, ...held }: Held): Kept {
     return { ...held, lifeMs: msUntil(expiresAt, this.clock) }
   }
 

@@ -34,10 +34,20 @@ export interface Checked {
   triesLeft: number
   /** Whether there was a code to try. A try of an ended or unknown code is no guess. */
   tried: boolean
+  /** When verified, the receipts that were noted with the messages of all codes of this id. */
+  receipts: string[]
 }
 
 /** The result when there was no code to try. */
-export const UNTRIED: Checked = { verified: false, triesLeft: 0, tried: false }
+export const UNTRIED: Checked = { verified: false, triesLeft: 0, tried: false, receipts: [] }
+
+/** What is noted of a code when its message has gone out, or may have. */
+export interface Sent {
+  /** The sender that took the message; `''` when none is known to have. */
+  sender: string
+  /** What gives the message back to the rule `unverified`; `''` when that has not counted it. */
+  receipt: string
+}
 
 /** How long a record is kept after its last code was made, in milliseconds. */
 export const RETENTION_MS = 1_800_000
@@ -76,10 +86,10 @@ export interface Records {
   /** Ends a code for good: no resend may follow. @returns false when it was verified or cancelled before */
   cancel(key: string): Promise<boolean>
   /**
-   * Notes which sender took the message of this generation, `''` for none, if this generation is the valid one, or may be
-   * again when a resend is taken back.
+   * Notes what became of the message of this generation: its receipt, of which the last nine of a record are kept; and
+   * the sender, if this generation is the valid one, or may be again when a resend is taken back.
    */
-  noteSender(key: string, generation: number, sender: string): Promise<void>
+  noteSent(key: string, generation: number, sent: Sent): Promise<void>
   /** Deletes the record, unless a resend has made another code or given the same one out again. */
   drop(key: string): Promise<void>
 }

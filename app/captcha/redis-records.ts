@@ -3,9 +3,17 @@ import type { Redis } from 'ioredis'
 import { problem } from '../problem.js'
 import { type Argument, type Scripts, scriptsOf } from '../scripts.js'
 import { withTimeout } from '../with-timeout.js'
-import { type Checked, type Ended, type Kept, RETENTION_MS, type Records, type Terms } from './records.js'
+import {
+  type Checked,
+  type Ended,
+  type Kept,
+  RETENTION_MS,
+  type Records,
+  type Sent,
+  type Terms
+} from './records.js'
 
-const SCRIPTS = ['put', 'get', 'check', 'uncheck', 'restore', 'reuse', 'cancel', 'sender', 'drop'] as const
+const SCRIPTS = ['put', 'get', 'check', 'uncheck', 'restore', 'reuse', 'cancel', 'sent', 'drop'] as const
 type Name = (typeof SCRIPTS)[number]
 
 /** Records in Redis, shared by all instances and timed by the clock of Redis. Each call is one script on one key. */
@@ -38,8 +46,13 @@ export class RedisRecords implements Records {
       // The try may have used the code up, and nobody was told that it was right.
       () => this.ask('uncheck', key, token)
     )
-    const [verified, triesLeft, tried] = reply as [number, number, number]
-    return { verified: verified === 1, triesLeft, tried: tried === 1 }
+    const [verified, triesLeft, tried, receipts] = reply as [number, number, number, string]
+    return {
+      verified: verified === 1,
+      triesLeft,
+      tried: tried === 1,
+      receipts: receipts.match(/[^ ]+/g) ?? []
+    }
   }
 
   async rotate(key: string, { lifeMs, tries }: Terms, token: string): Promise<number | null> {
@@ -64,8 +77,8 @@ export class RedisRecords implements Records {
     return (await this.run('cancel', key)) === 1
   }
 
-  async noteSender(key: string, generation: number, sender: string): Promise<void> {
-    await this.run('sender', key, generation, sender)
+  async noteSent(key: string, generation: number, { sender, receipt }: Sent): Promise<void> {
+    await this.run('sent', key, generation, sender, receipt)
   }
 
   async drop(key: string): Promise<void> {

@@ -7,6 +7,9 @@ import { undeliveredOf } from '../senders/deliver.js'
 import type { Asked, Issued } from './captchas.js'
 import { messageOf } from './message.js'
 
+/** The rule on codes that nobody verifies: a code that is verified is given back to it. */
+const UNVERIFIED = 'unverified'
+
 /**
  * Sends a code and answers 202. For a concealed purpose it answers first, alike for every recipient, and then sends. A
  * message that surely was not sent is refunded; for a concealed purpose, not if the reason may be the message (`limited`,
@@ -19,7 +22,7 @@ export async function sendCode(request: FastifyRequest, reply: FastifyReply, ask
     request.message = messageOf(request, asked, issued)
     if (request.concealed) checkHeld(request, reply.limit)
   } catch (error) {
-    await takeBack(error, request, issued)
+    await takeBack(error, reply, issued)
     throw error
   }
   const now = server.clock.wall()
@@ -38,9 +41,9 @@ export async function sendCode(request: FastifyRequest, reply: FastifyReply, ask
     return
   }
   try {
-    await noteSender(request, issued, await dispatch(request, reply.limit))
+    await noteSent(reply, issued, await dispatch(request, reply.limit))
   } catch (error) {
-    if (!(await takeBack(error, request, issued))) Object.assign((error as ProblemError).problem, answer)
+    if (!(await takeBack(error, reply, issued))) Object.assign((error as ProblemError).problem, answer)
     throw error
   }
   return reply.code(202).send(answer)
@@ -57,34 +60,42 @@ async function sendUnseen(
   // The duration of sending must not show in the time of the answer.
   await left
   try {
-    await noteSender(request, issued, await dispatch(request, reply.limit))
+    await noteSent(reply, issued, await dispatch(request, reply.limit))
   } catch (error) {
     // What the provider says of the message must not show later either, by a code taken back or a send refunded.
     const { outcome, ofMessage } = undeliveredOf(error)
     if (outcome === 'limited' || outcome === 'refused' || ofMessage) return
     if (outcome === 'failed') await reply.limit?.refund()
     // Otherwise, codes that cost nothing would fill the store while a provider fails.
-    await takeBack(error, request, issued)
+    await takeBack(error, reply, issued)
   }
 }
 
 /** Notes which sender took the message. */
-async function noteSender({ server, log }: FastifyRequest, issued: Issued, sender: string): Promise<void> {
+async function noteSent(reply: FastifyReply, issued: Issued, sender: string): Promise<void> {
   try {
-    await server.captchas.noteSender(issued, sender)
+    await reply.server.captchas.noteSent(issued, { sender, receipt: receiptOf(reply) })
   } catch (failed) {
-    log.warn({ err: failed }, 'a code that has gone out still counts as one that may not have')
+    reply.log.warn({ err: failed }, 'a code that has gone out still counts as one that may not have')
   }
+}
+
+/** What gives the message back to the rule `unverified`. */
+function receiptOf({ limit }: FastifyReply): string {
+  return limit?.keyOf(UNVERIFIED) === undefined ? '' : limit.receipt(UNVERIFIED)
 }
 
 /**
  * Takes the code back, unless its message may have been sent and the code must work.
  * @returns whether it was taken back
  */
-async function takeBack(error: unknown, { server, log }: FastifyRequest, issued: Issued): Promise<boolean> {
+async function takeBack(error: unknown, reply: FastifyReply, issued: Issued): Promise<boolean> {
+  const { server, log } = reply
   const unknown = undeliveredOf(error).outcome === 'unknown'
   try {
-    await (unknown ? server.captchas.noteSender(issued, '') : issued.undo())
+    await (unknown
+      ? server.captchas.noteSent(issued, { sender: '', receipt: receiptOf(reply) })
+      : issued.undo())
   } catch (failed) {
     const what = unknown
       ? 'a code that may not have gone out may still count as one that has'

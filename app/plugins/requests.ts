@@ -27,6 +27,8 @@ declare module 'fastify' {
     bound: Values | null
     /** The thousand phone numbers around the recipient's: SMS pumping uses many in a row. Null for a mail address. */
     readonly numberRange: string | null
+    /** The hundred thousand phone numbers around the recipient's. Null for a mail address. */
+    readonly numberBlock: string | null
     /** IP address of the end user who is to get the message, as far as known. */
     endUserIp: string | null
     /** Whether the answer must reveal nothing about the recipient. */
@@ -78,12 +80,17 @@ const requests: FastifyPluginAsync<{ clock: Clock; region: string }> = async (fa
   }
   fastify.decorateRequest('concealed', false)
   fastify.decorateRequest('withheld', false)
-  fastify.decorateRequest('numberRange', {
-    getter() {
-      const { channel, to = '' } = this.recipient ?? {}
-      return channel === 'sms' ? to.slice(0, -3) : null
-    }
-  })
+  for (const [name, digits] of [
+    ['numberRange', 3],
+    ['numberBlock', 5]
+  ] as const) {
+    fastify.decorateRequest(name, {
+      getter() {
+        const { channel, to = '' } = this.recipient ?? {}
+        return channel === 'sms' ? to.slice(0, -digits) : null
+      }
+    })
+  }
 }
 
 export default fp(requests, { name: 'requests' })

@@ -122,6 +122,7 @@ const holds: Record<string, (keyof typeof endpoints)[]> = {
   recipient: ['send', 'resend'],
   'recipient-network': ['send', 'resend'],
   'number-range': ['send', 'resend'],
+  unverified: ['send', 'resend'],
   account: ['send', 'resend', 'sms', 'mail'],
   service: ['send', 'resend', 'sms', 'mail'],
   'verify-failures': ['send', 'resend', 'verify'],

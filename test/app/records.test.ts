@@ -50,17 +50,17 @@ for (const [store, open] of Object.entries(stores)) {
 
     await t.test('the right code verifies once', async t => {
       const key = await put()
-      t.same(await records.check(key, 1), { verified: true, triesLeft: 3, tried: true })
-      t.same(await records.check(key, 1), { verified: false, triesLeft: 0, tried: false })
+      t.match(await records.check(key, 1), { verified: true, triesLeft: 3, tried: true })
+      t.match(await records.check(key, 1), { verified: false, triesLeft: 0, tried: false })
       t.match(await records.get(key), { ended: 'verified' })
     })
 
     await t.test('the last wrong try ends the code', async t => {
       const key = await put()
       for (const triesLeft of [2, 1, 0]) {
-        t.same(await records.check(key, 0), { verified: false, triesLeft, tried: true })
+        t.match(await records.check(key, 0), { verified: false, triesLeft, tried: true })
       }
-      t.same(await records.check(key, 1), { verified: false, triesLeft: 0, tried: false })
+      t.match(await records.check(key, 1), { verified: false, triesLeft: 0, tried: false })
       t.match(await records.get(key), { ended: 'failed', triesLeft: 0 })
     })
 
@@ -69,7 +69,7 @@ for (const [store, open] of Object.entries(stores)) {
       advance(299_999)
       t.match(await records.get(key), { lifeMs: 1, ended: '' })
       advance(1)
-      t.same(await records.check(key, 1), { verified: false, triesLeft: 0, tried: false })
+      t.match(await records.check(key, 1), { verified: false, triesLeft: 0, tried: false })
       t.match(await records.get(key), { lifeMs: 0, ended: '', triesLeft: 3 })
       advance(RETENTION_MS - 300_001)
       t.ok(await records.get(key))
@@ -85,8 +85,8 @@ for (const [store, open] of Object.entries(stores)) {
       t.match(await records.get(key), { generation: 1, triesLeft: 2, lifeMs: 200_000 })
       t.equal(await records.rotate(key, terms, 'a'), 2)
       t.match(await records.get(key), { sealed: 'sealed', generation: 2, triesLeft: 3, lifeMs: 300_000 })
-      t.same(await records.check(key, 1), { verified: false, triesLeft: 2, tried: true })
-      t.same(await records.check(key, 2), { verified: true, triesLeft: 2, tried: true })
+      t.match(await records.check(key, 1), { verified: false, triesLeft: 2, tried: true })
+      t.match(await records.check(key, 2), { verified: true, triesLeft: 2, tried: true })
       t.equal(await records.rotate(key, terms, 'a'), null)
     })
 
@@ -105,7 +105,7 @@ for (const [store, open] of Object.entries(stores)) {
       advance(1_000)
       await records.restore(key, 'a')
       t.match(await records.get(key), { generation: 1, triesLeft: 2, lifeMs: 299_000 })
-      t.same(await records.check(key, 2), { verified: false, triesLeft: 1, tried: true })
+      t.match(await records.check(key, 2), { verified: false, triesLeft: 1, tried: true })
 
       t.equal(await records.rotate(key, terms, 'b'), 3)
       t.match(
@@ -177,7 +177,7 @@ for (const [store, open] of Object.entries(stores)) {
         t.equal(await records.cancel(cancelled), true)
         t.equal(await records.cancel(cancelled), false)
         t.equal(await records.rotate(cancelled, terms, 'a'), null)
-        t.same(await records.check(cancelled, 1), { verified: false, triesLeft: 0, tried: false })
+        t.match(await records.check(cancelled, 1), { verified: false, triesLeft: 0, tried: false })
         const expired = await put()
         advance(300_000)
         t.match(await records.get(expired), { lifeMs: 0 })
@@ -199,29 +199,50 @@ for (const [store, open] of Object.entries(stores)) {
 
     await t.test('the sender is known from when it is noted until the next generation', async t => {
       const key = await put()
-      await records.noteSender(key, 1, 'twilio')
+      await records.noteSent(key, 1, { sender: 'twilio', receipt: '' })
       t.match(await records.get(key), { sender: 'twilio' })
       await records.rotate(key, terms, 'a')
       t.match(await records.get(key), { sender: '' })
       await records.restore(key, 'a')
       t.match(await records.get(key), { sender: 'twilio' })
-      await records.noteSender(key, 1, '')
+      await records.noteSent(key, 1, { sender: '', receipt: '' })
       t.match(await records.get(key), { sender: '' })
       await records.rotate(key, terms, 'b')
-      await records.noteSender(key, 1, 'twilio')
+      await records.noteSent(key, 1, { sender: 'twilio', receipt: '' })
       t.match(await records.get(key), { sender: '' }, 'a note about a former generation changes nothing now')
       await records.rotate(key, terms, 'c')
-      await records.noteSender(key, 3, 'aliyun')
+      await records.noteSent(key, 3, { sender: 'aliyun', receipt: '' })
       await records.restore(key, 'c')
       t.match(await records.get(key), { generation: 3, sender: 'aliyun' }, 'but once that is valid again')
       await records.restore(key, 'b')
       t.match(await records.get(key), { generation: 1, sender: 'twilio' })
       await records.rotate(key, terms, 'd')
       await records.rotate(key, terms, 'e')
-      await records.noteSender(key, 5, 'aliyun')
-      await records.noteSender(key, 1, '')
+      await records.noteSent(key, 5, { sender: 'aliyun', receipt: '' })
+      await records.noteSent(key, 1, { sender: '', receipt: '' })
       for (const token of 'de') await records.restore(key, token)
       t.match(await records.get(key), { generation: 1, sender: '' })
+    })
+
+    await t.test('the right code tells the receipts of the messages of its id, nine at most', async t => {
+      const key = await put()
+      const note = (generation: number, receipt: string) =>
+        records.noteSent(key, generation, { sender: 'twilio', receipt })
+      await note(1, 'first')
+      await note(1, '')
+      await records.rotate(key, terms, 'a')
+      await note(2, 'second')
+      await note(1, 'late')
+      t.match(await records.check(key, 1), { verified: false, receipts: [] })
+      await records.restore(key, 'a')
+      t.same((await records.check(key, 1)).receipts, ['first', 'second', 'late'])
+      t.match(await records.check(key, 1), { tried: false, receipts: [] })
+
+      const none = await put()
+      t.same((await records.check(none, 1)).receipts, [])
+      const often = await put()
+      for (let i = 0; i < 12; i++) await records.noteSent(often, 1, { sender: '', receipt: `${i}` })
+      t.same((await records.check(often, 1)).receipts, ['3', '4', '5', '6', '7', '8', '9', '10', '11'])
     })
 
     await t.test('reuse gives out the same code as long as it may be used', async t => {
@@ -251,7 +272,7 @@ for (const [store, open] of Object.entries(stores)) {
       const key = await put()
       await records.drop(key)
       t.equal(await records.get(key), null)
-      await records.noteSender(key, 1, '')
+      await records.noteSent(key, 1, { sender: '', receipt: '' })
       t.equal(await records.get(key), null)
       t.equal(await records.rotate(key, terms, 'a'), null)
     })
@@ -326,7 +347,7 @@ t.test('full memory refuses a new code rather than forget another one', async t 
 
 t.test('noting the sender of an unknown code leaves nothing in Redis', async t => {
   const { client } = await startRedis(t)
-  await new RedisRecords(client).noteSender('a', 1, 'twilio')
+  await new RedisRecords(client).noteSent('a', 1, { sender: 'twilio', receipt: '' })
   t.same(await client.keys('*'), [])
 })
 
@@ -378,7 +399,7 @@ t.test('on a Redis that is full a try and a resend are taken back, too', async t
   await client.config('SET', 'maxmemory', '1')
   await takeBack()
   t.match(await records.get(key), { ended: '' })
-  await records.noteSender(other, 2, 'twilio')
+  await records.noteSent(other, 2, { sender: 'twilio', receipt: '' })
   await records.restore(other, 'b')
   t.match(await records.get(other), { generation: 2, sender: 'twilio' }, 'its message was taken meanwhile')
   await records.restore(other, 'a')

@@ -67,7 +67,7 @@ for (const [name, open] of Object.entries(places)) {
 
     await t.test('a message that was sent is 202, also if its sender cannot be noted', async t => {
       const { app } = await start()
-      app.captchas.noteSender = async () => {
+      app.captchas.noteSent = async () => {
         throw new Error('away')
       }
       t.equal((await ask(app)).status, 202)

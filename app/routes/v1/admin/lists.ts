@@ -35,7 +35,7 @@ const lists: FastifyPluginAsyncTypebox = async fastify => {
       'allowed',
       'allowRecipient',
       'Allow a recipient',
-      'Lets messages to the recipient pass the rules on the recipient alone and `number-range`. All other rules still apply; for a concealed purpose, all rules.'
+      'Lets messages to the recipient pass the rules on the recipient alone, `number-range` and `unverified`. All other rules still apply; for a concealed purpose, all rules.'
     ]
   ] satisfies ['block' | 'allow', Standing, string, string, string][]) {
     fastify.post(

@@ -41,7 +41,8 @@ export function named(request: FastifyRequest, body: Asked): Named {
   const recipient = recipientOf(body, { region: server.region })
   request.recipient = recipient
   if (purpose !== undefined) request.audited = { purpose }
-  const { numberRange } = request
-  const facts = factsIn({ recipient, captcha: { ...recipient, purpose }, purpose, numberRange, endUserIp })
+  const { numberRange, numberBlock } = request
+  const captcha = { ...recipient, purpose }
+  const facts = factsIn({ recipient, captcha, purpose, numberRange, numberBlock, endUserIp })
   return { recipientHash: server.recipientHash(recipient), recipient, facts, concealed }
 }

@@ -9,6 +9,7 @@ export const SEND_LIMITS = [
   'recipient',
   'recipient-network',
   'number-range',
+  'unverified',
   'in-flight',
   'account',
   'service'

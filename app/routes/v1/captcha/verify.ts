@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { FastifyRequest } from 'fastify'
+import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import type { Captcha } from '../../../captcha/captchas.js'
 import { findCaptcha } from '../../../captcha/prepare.js'
 import { type Checked, UNTRIED } from '../../../captcha/records.js'
@@ -23,6 +23,15 @@ const verify: FastifyPluginAsyncTypebox = async fastify => {
     // The purpose and recipient that the caller names must be those of the code.
     const agrees = purpose === captcha.purpose && (recipient === null || isSame(recipient, captcha))
     return fastify.captchas.check(captcha, agrees ? code : undefined, bound ?? undefined)
+  }
+
+  /** Gives the messages of a code that is verified back to the rule `unverified`. */
+  async function giveBack(receipts: string[], log: FastifyBaseLogger): Promise<void> {
+    try {
+      await Promise.all(receipts.map(receipt => fastify.limit.refund(receipt)))
+    } catch (failed) {
+      log.warn({ err: failed }, 'a verified code still counts as unverified')
+    }
   }
 
   fastify.post(
@@ -66,10 +75,12 @@ const verify: FastifyPluginAsyncTypebox = async fastify => {
         record('unknown')
         throw error
       })
-      const { verified, triesLeft, tried } = checked
+      const { verified, triesLeft, tried, receipts } = checked
       // If such a try counted, anybody could lock a recipient out by means of one code that has ended.
       if (!tried) await reply.limit?.refund()
       record(outcomeOf(checked), { triesLeft })
+      // The answer does not wait for it.
+      void fastify.afterwards(giveBack(receipts, request.log))
       if (captcha === null || !verified) {
         // One answer for a wrong, an ended and an unknown code.
         throw problem(422, 'CODE_WRONG', 'This code is wrong or no longer valid.', { verified, triesLeft })

@@ -1,0 +1,145 @@
+import t from 'tap'
+import { loadPolicy, type Policy } from '../../app/policy.js'
+import type { Rule } from '../../plugin/index.js'
+import { logStream } from '../helper/log-stream.js'
+import { ask, askMail, resend, verify, wrong } from './captcha.js'
+import { type App, type Place, places, putOnList } from './helper.js'
+import { provider } from './provider.js'
+
+/** The policy as shipped, but with two codes that may be unverified in a block of numbers. */
+function policyOf(changed: Partial<Policy['code']> = {}): Policy {
+  const own = loadPolicy()
+  const limits = [{ max: 2, window: '1h' }]
+  const rules = own.rules.map(rule => (rule.name === 'unverified' ? ({ ...rule, limits } as Rule) : rule))
+  return { ...own, code: { ...own.code, ...changed }, rules }
+}
+
+/** An app whose messages the test controls. `next` asks for a code for a number of the block not asked for before. */
+async function start(place: Place, policy = policyOf(), more: object = {}) {
+  const sms = provider()
+  const app = await place.start({}, { senders: { sms }, policy, ...more })
+  let asked = 0
+  const next = (purpose = 'register') => {
+    const i = asked++
+    // From one end of the block to the other, so that no range is used up; from as many addresses.
+    const phone = `139000${String(i * 450).padStart(5, '0')}`
+    return ask(app, { phone, purpose }, { remoteAddress: `198.51.100.${i}` })
+  }
+  return { app, sms, next }
+}
+
+/** The code in the message at this place, counted from the end if it is negative. */
+const codeAt = ({ messages }: ReturnType<typeof provider>, at: number) =>
+  /\d{6}/.exec(messages.at(at)?.text ?? '')?.[0] ?? ''
+
+/** Verifies the code, and waits until it is given back. */
+async function verified(app: App, id: string, code: string) {
+  const { status } = await verify(app, id, code)
+  await app.unfinished()
+  return status
+}
+
+const REFUSED = { status: 429, body: { 'violated-policies': [/^unverified/] } }
+
+for (const [name, open] of Object.entries(places)) {
+  t.test(name, async t => {
+    await t.test(
+      'of a hundred thousand numbers in a row, a hundred codes an hour may stay unverified',
+      async t => {
+        const place = await open(t)
+        const { app, sms, next } = await start(place, loadPolicy())
+        for (let i = 0; i < 3; i++) {
+          const { body } = await next()
+          t.equal(await verified(app, body.id, sms.lastCode()), 200)
+        }
+        const answers = []
+        for (let i = 0; i < 100; i++) answers.push(await next())
+        t.same(new Set(answers.map(({ status }) => status)), new Set([202]))
+        t.match(await next(), { status: 429, body: { 'violated-policies': ['unverified-1h'] } })
+        t.equal((await ask(app, { phone: '13901000000' })).status, 202, 'a number of another block')
+        t.equal((await askMail(app)).status, 202, 'mail addresses are in no block')
+        t.equal(await verified(app, answers.at(-1)?.body.id, codeAt(sms, -2)), 200)
+        t.equal((await next()).status, 202, 'a code was verified')
+        t.match(await next(), REFUSED)
+        // Stamps of one instant are some microseconds apart.
+        place.advance(3_600_002)
+        for (let i = 0; i < 99; i++) await next()
+        t.match(await next(), { status: 202 })
+        t.match(await next(), {
+          status: 429,
+          body: { 'violated-policies': ['unverified-1h', 'unverified-24h'] }
+        })
+      }
+    )
+
+    await t.test('a code that is verified is given back with its resends, however it is resent', async t => {
+      for (const how of ['rotate', 'reuse'] as const) {
+        const place = await open(t)
+        const { app, sms, next } = await start(place, policyOf({ resend: how }))
+        const { id } = (await next()).body
+        place.advance(60_000)
+        t.equal((await resend(app, id)).status, 202)
+        t.match(await next(), REFUSED, 'each message counts')
+        const code = sms.lastCode()
+        t.equal(await verified(app, id, wrong(code)), 422)
+        t.match(await next(), REFUSED)
+        t.equal(await verified(app, id, code), 200)
+        t.equal(await verified(app, id, code), 422, 'a code is verified once')
+        t.same([(await next()).status, (await next()).status], [202, 202])
+        t.match(await next(), REFUSED)
+      }
+    })
+
+    await t.test('a code whose message may have gone out counts until it is verified', async t => {
+      const { app, sms, next } = await start(await open(t))
+      sms.fail('failed')
+      for (let i = 0; i < 3; i++)
+        t.equal((await next()).status, 502, 'a code that was not sent does not count')
+      sms.fail('unknown')
+      const [{ body }, other] = [await next(), await next()]
+      t.equal(other.status, 504)
+      t.match(await next(), REFUSED)
+      sms.work()
+      const code = codeAt(sms, -2)
+      t.equal(await verified(app, body.id, code), 200)
+      t.equal((await next()).status, 202)
+    })
+
+    await t.test('a code of a concealed purpose counts alike', async t => {
+      const { app, sms, next } = await start(await open(t))
+      const { id } = (await next('reset-password')).body
+      await app.unfinished()
+      await next('reset-password')
+      t.match(await next('reset-password'), REFUSED)
+      t.equal(await verified(app, id, codeAt(sms, 0)), 200)
+      t.equal((await next('reset-password')).status, 202)
+    })
+
+    await t.test('a number that the operator allows is not counted', async t => {
+      const { app, next } = await start(await open(t))
+      await putOnList(app, 'allowed', '+8613900000001')
+      t.equal((await ask(app, { phone: '13900000001' })).status, 202)
+      t.same([(await next()).status, (await next()).status], [202, 202])
+      t.match(await next(), REFUSED)
+    })
+
+    await t.test(
+      'if it cannot be given back, the code is verified all the same, and the log says so',
+      async t => {
+        const { lines, stream } = logStream()
+        const place = await open(t)
+        const sms = provider()
+        const app = await place.start({ LOG_LEVEL: 'warn' }, { senders: { sms }, logStream: stream })
+        const { body } = await ask(app)
+        app.limit.refund = async () => {
+          throw new Error('no store')
+        }
+        t.equal(await verified(app, body.id, sms.lastCode()), 200)
+        t.match(
+          lines.map(line => JSON.parse(line)),
+          [{ msg: 'a verified code still counts as unverified', err: { message: 'no store' } }]
+        )
+      }
+    )
+  })
+}
