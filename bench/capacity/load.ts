@@ -33,8 +33,9 @@ const issued: Issued[] = []
 let oldest = 0
 let recipients = 0
 
-// Each in another range of a thousand numbers, since the policy admits few in one.
-const phoneOf = (i: number) => `+86138${pad(i % 100_000, 5)}${pad(Math.floor(i / 100_000), 3)}`
+// In a thousand blocks in turn, and each in another range, since the policy admits few in one.
+const phoneOf = (i: number) =>
+  `+86138${pad(i % 1_000, 3)}${pad(Math.floor(i / 1_000) % 100, 2)}${pad(Math.floor(i / 100_000), 3)}`
 
 function post(i: number, path: string, body: object | undefined, expected: number, header = ''): Exchange {
   const text = body === undefined ? '' : JSON.stringify(body)
