@@ -75,8 +75,8 @@ export interface Captchas {
   mayRenew(captcha: Captcha): boolean
   /** Ends the code for good: it cannot be resent. @returns false when it was verified or cancelled before */
   cancel(captcha: Captcha): Promise<boolean>
-  /** Notes what became of the message. */
-  noteSent(issued: Issued, sent: Sent): Promise<void>
+  /** Notes what became of the message. @returns whether the code is verified already */
+  noteSent(issued: Issued, sent: Sent): Promise<boolean>
 }
 
 /** 128 random bits in base64url. */

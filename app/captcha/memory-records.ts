@@ -107,13 +107,14 @@ export class MemoryRecords implements Records {
     return true
   }
 
-  async noteSent(key: string, generation: number, { sender, receipt }: Sent): Promise<void> {
+  async noteSent(key: string, generation: number, { sender, receipt }: Sent): Promise<boolean> {
     const held = this.find(key)
-    if (held === undefined) return
+    if (held === undefined) return false
     if (receipt !== '') held.receipts = [...held.receipts, receipt].slice(-9)
     const states = [held, ...held.resends.map(({ former }) => former)]
     const noted = states.find(each => each.generation === generation)
     if (noted !== undefined) noted.sender = sender
+    return held.ended === 'verified'
   }
 
   async drop(key: string): Promise<void> {

@@ -88,8 +88,9 @@ export interface Records {
   /**
    * Notes what became of the message of this generation: its receipt, of which the last nine of a record are kept; and
    * the sender, if this generation is the valid one, or may be again when a resend is taken back.
+   * @returns whether the code was verified before, so that its `check` did not tell this receipt
    */
-  noteSent(key: string, generation: number, sent: Sent): Promise<void>
+  noteSent(key: string, generation: number, sent: Sent): Promise<boolean>
   /** Deletes the record, unless a resend has made another code or given the same one out again. */
   drop(key: string): Promise<void>
 }

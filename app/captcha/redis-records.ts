@@ -77,8 +77,8 @@ export class RedisRecords implements Records {
     return (await this.run('cancel', key)) === 1
   }
 
-  async noteSent(key: string, generation: number, { sender, receipt }: Sent): Promise<void> {
-    await this.run('sent', key, generation, sender, receipt)
+  async noteSent(key: string, generation: number, { sender, receipt }: Sent): Promise<boolean> {
+    return (await this.run('sent', key, generation, sender, receipt)) === 1
   }
 
   async drop(key: string): Promise<void> {

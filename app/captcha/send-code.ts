@@ -6,9 +6,7 @@ import type { ProblemError } from '../problem.js'
 import { undeliveredOf } from '../senders/deliver.js'
 import type { Asked, Issued } from './captchas.js'
 import { messageOf } from './message.js'
-
-/** The rule on codes that nobody verifies: a code that is verified is given back to it. */
-const UNVERIFIED = 'unverified'
+import { giveBack, receiptOf } from './unverified.js'
 
 /**
  * Sends a code and answers 202. For a concealed purpose it answers first, alike for every recipient, and then sends. A
@@ -41,7 +39,7 @@ export async function sendCode(request: FastifyRequest, reply: FastifyReply, ask
     return
   }
   try {
-    await noteSent(reply, issued, await dispatch(request, reply.limit))
+    await noteSender(reply, issued, await dispatch(request, reply.limit))
   } catch (error) {
     if (!(await takeBack(error, reply, issued))) Object.assign((error as ProblemError).problem, answer)
     throw error
@@ -60,7 +58,7 @@ async function sendUnseen(
   // The duration of sending must not show in the time of the answer.
   await left
   try {
-    await noteSent(reply, issued, await dispatch(request, reply.limit))
+    await noteSender(reply, issued, await dispatch(request, reply.limit))
   } catch (error) {
     // What the provider says of the message must not show later either, by a code taken back or a send refunded.
     const { outcome, ofMessage } = undeliveredOf(error)
@@ -72,17 +70,19 @@ async function sendUnseen(
 }
 
 /** Notes which sender took the message. */
-async function noteSent(reply: FastifyReply, issued: Issued, sender: string): Promise<void> {
+async function noteSender(reply: FastifyReply, issued: Issued, sender: string): Promise<void> {
   try {
-    await reply.server.captchas.noteSent(issued, { sender, receipt: receiptOf(reply) })
+    await noteSent(reply, issued, sender)
   } catch (failed) {
     reply.log.warn({ err: failed }, 'a code that has gone out still counts as one that may not have')
   }
 }
 
-/** What gives the message back to the rule `unverified`. */
-function receiptOf({ limit }: FastifyReply): string {
-  return limit?.keyOf(UNVERIFIED) === undefined ? '' : limit.receipt(UNVERIFIED)
+async function noteSent(reply: FastifyReply, issued: Issued, sender: string): Promise<void> {
+  const receipt = receiptOf(reply)
+  const verified = await reply.server.captchas.noteSent(issued, { sender, receipt })
+  // Before the provider answered: whoever verified it did not find the receipt.
+  if (verified && receipt !== '') void giveBack(reply, [receipt])
 }
 
 /**
@@ -90,17 +90,14 @@ function receiptOf({ limit }: FastifyReply): string {
  * @returns whether it was taken back
  */
 async function takeBack(error: unknown, reply: FastifyReply, issued: Issued): Promise<boolean> {
-  const { server, log } = reply
   const unknown = undeliveredOf(error).outcome === 'unknown'
   try {
-    await (unknown
-      ? server.captchas.noteSent(issued, { sender: '', receipt: receiptOf(reply) })
-      : issued.undo())
+    await (unknown ? noteSent(reply, issued, '') : issued.undo())
   } catch (failed) {
     const what = unknown
       ? 'a code that may not have gone out may still count as one that has'
       : 'a code whose message failed stays until it expires, unless a later try succeeds'
-    log.warn({ err: failed }, what)
+    reply.log.warn({ err: failed }, what)
   }
   return !unknown
 }

@@ -228,7 +228,7 @@ for (const [store, open] of Object.entries(stores)) {
       const key = await put()
       const note = (generation: number, receipt: string) =>
         records.noteSent(key, generation, { sender: 'twilio', receipt })
-      await note(1, 'first')
+      t.equal(await note(1, 'first'), false)
       await note(1, '')
       await records.rotate(key, terms, 'a')
       await note(2, 'second')
@@ -240,6 +240,7 @@ for (const [store, open] of Object.entries(stores)) {
 
       const none = await put()
       t.same((await records.check(none, 1)).receipts, [])
+      t.equal(await records.noteSent(none, 1, { sender: '', receipt: 'later' }), true, 'verified before')
       const often = await put()
       for (let i = 0; i < 12; i++) await records.noteSent(often, 1, { sender: '', receipt: `${i}` })
       t.same((await records.check(often, 1)).receipts, ['3', '4', '5', '6', '7', '8', '9', '10', '11'])
@@ -272,7 +273,7 @@ for (const [store, open] of Object.entries(stores)) {
       const key = await put()
       await records.drop(key)
       t.equal(await records.get(key), null)
-      await records.noteSent(key, 1, { sender: '', receipt: '' })
+      t.equal(await records.noteSent(key, 1, { sender: '', receipt: 'a' }), false)
       t.equal(await records.get(key), null)
       t.equal(await records.rotate(key, terms, 'a'), null)
     })
@@ -347,7 +348,7 @@ t.test('full memory refuses a new code rather than forget another one', async t 
 
 t.test('noting the sender of an unknown code leaves nothing in Redis', async t => {
   const { client } = await startRedis(t)
-  await new RedisRecords(client).noteSent('a', 1, { sender: 'twilio', receipt: '' })
+  await new RedisRecords(client).noteSent('a', 1, { sender: 'twilio', receipt: 'a' })
   t.same(await client.keys('*'), [])
 })
 

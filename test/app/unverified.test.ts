@@ -115,6 +115,19 @@ for (const [name, open] of Object.entries(places)) {
       t.equal((await next('reset-password')).status, 202)
     })
 
+    await t.test('a code that is verified before the provider has answered is given back', async t => {
+      const { app, sms, next } = await start(await open(t))
+      const { held, letGo } = sms.hold()
+      const { id } = (await next('reset-password')).body
+      await held
+      t.equal((await verify(app, id, codeAt(sms, 0))).status, 200)
+      letGo()
+      await app.unfinished()
+      sms.work()
+      t.same([(await next()).status, (await next()).status], [202, 202])
+      t.match(await next(), REFUSED)
+    })
+
     await t.test('a number that the operator allows is not counted', async t => {
       const { app, next } = await start(await open(t))
       await putOnList(app, 'allowed', '+8613900000001')

@@ -1,8 +1,9 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import type { Captcha } from '../../../captcha/captchas.js'
 import { findCaptcha } from '../../../captcha/prepare.js'
 import { type Checked, UNTRIED } from '../../../captcha/records.js'
+import { giveBack } from '../../../captcha/unverified.js'
 import { WRONG_CODES } from '../../../captcha/wrong-codes.js'
 import { flaw } from '../../../flaw.js'
 import { invalidBy } from '../../../invalid.js'
@@ -23,15 +24,6 @@ const verify: FastifyPluginAsyncTypebox = async fastify => {
     // The purpose and recipient that the caller names must be those of the code.
     const agrees = purpose === captcha.purpose && (recipient === null || isSame(recipient, captcha))
     return fastify.captchas.check(captcha, agrees ? code : undefined, bound ?? undefined)
-  }
-
-  /** Gives the messages of a code that is verified back to the rule `unverified`. */
-  async function giveBack(receipts: string[], log: FastifyBaseLogger): Promise<void> {
-    try {
-      await Promise.all(receipts.map(receipt => fastify.limit.refund(receipt)))
-    } catch (failed) {
-      log.warn({ err: failed }, 'a verified code still counts as unverified')
-    }
   }
 
   fastify.post(
@@ -79,8 +71,7 @@ const verify: FastifyPluginAsyncTypebox = async fastify => {
       // If such a try counted, anybody could lock a recipient out by means of one code that has ended.
       if (!tried) await reply.limit?.refund()
       record(outcomeOf(checked), { triesLeft })
-      // The answer does not wait for it.
-      void fastify.afterwards(giveBack(receipts, request.log))
+      void giveBack(reply, receipts)
       if (captcha === null || !verified) {
         // One answer for a wrong, an ended and an unknown code.
         throw problem(422, 'CODE_WRONG', 'This code is wrong or no longer valid.', { verified, triesLeft })
