@@ -41,37 +41,28 @@ async function verified(app: App, id: string, code: string) {
 
 const REFUSED = { status: 429, body: { 'violated-policies': [/^unverified/] } }
 
+t.test(
+  'as shipped, of a hundred thousand numbers in a row a hundred codes an hour may stay unverified',
+  async t => {
+    const { app, sms, next } = await start(await places.memory(t), loadPolicy())
+    for (let i = 0; i < 3; i++) {
+      const { body } = await next()
+      t.equal(await verified(app, body.id, sms.lastCode()), 200)
+    }
+    const answers = []
+    for (let i = 0; i < 100; i++) answers.push(await next())
+    t.same(new Set(answers.map(({ status }) => status)), new Set([202]))
+    t.match(await next(), { status: 429, body: { 'violated-policies': ['unverified-1h'] } })
+    t.equal((await ask(app, { phone: '13901000000' })).status, 202, 'a number of another block')
+    t.equal((await askMail(app)).status, 202, 'mail addresses are in no block')
+    t.equal(await verified(app, answers.at(-1)?.body.id, codeAt(sms, -2)), 200)
+    t.equal((await next()).status, 202, 'a code was verified')
+    t.match(await next(), REFUSED)
+  }
+)
+
 for (const [name, open] of Object.entries(places)) {
   t.test(name, async t => {
-    await t.test(
-      'of a hundred thousand numbers in a row, a hundred codes an hour may stay unverified',
-      async t => {
-        const place = await open(t)
-        const { app, sms, next } = await start(place, loadPolicy())
-        for (let i = 0; i < 3; i++) {
-          const { body } = await next()
-          t.equal(await verified(app, body.id, sms.lastCode()), 200)
-        }
-        const answers = []
-        for (let i = 0; i < 100; i++) answers.push(await next())
-        t.same(new Set(answers.map(({ status }) => status)), new Set([202]))
-        t.match(await next(), { status: 429, body: { 'violated-policies': ['unverified-1h'] } })
-        t.equal((await ask(app, { phone: '13901000000' })).status, 202, 'a number of another block')
-        t.equal((await askMail(app)).status, 202, 'mail addresses are in no block')
-        t.equal(await verified(app, answers.at(-1)?.body.id, codeAt(sms, -2)), 200)
-        t.equal((await next()).status, 202, 'a code was verified')
-        t.match(await next(), REFUSED)
-        // Stamps of one instant are some microseconds apart.
-        place.advance(3_600_002)
-        for (let i = 0; i < 99; i++) await next()
-        t.match(await next(), { status: 202 })
-        t.match(await next(), {
-          status: 429,
-          body: { 'violated-policies': ['unverified-1h', 'unverified-24h'] }
-        })
-      }
-    )
-
     await t.test('a code that is verified is given back with its resends, however it is resent', async t => {
       for (const how of ['rotate', 'reuse'] as const) {
         const place = await open(t)
