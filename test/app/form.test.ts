@@ -20,7 +20,11 @@ const HASHES = {
     ends: '1772323560000',
     ended: '',
     sender: 'told',
-    resends: '[["53e0c29a-5faf-4580-b80c-f1fe8c2ed716",2,["1","5","1772323500000","","told"]]]'
+    resends: '[["53e0c29a-5faf-4580-b80c-f1fe8c2ed716",2,["1","5","1772323500000","","told"]]]',
+    receipts:
+      'Ab6rOjuNZxFnNxnmIhkd8uA_sCNjY-R3UiqEZi38y3h-ug5CEecpzG0ZYOrAH0PC1ro6tXdhkRJtk3YodVempFVsD6bxwHnMDrebhHI9pxrC98Jb1' +
+      '4quWqDgPm6uL8biXnx8-rmVluf7Ow Ab6rOjuNZx_H6hqH2_OZqMR35aEfHCtm5UXZBc3F-v6r8aeD_uQJdFGiVcU-wHp3pGplNZnLbhcE0od0rH0' +
+      'q7Iyqd-wyi68ksqfwMn-ph0AA8ebtiIuYTYG2vbbw_52Kspaqqu6ULpTLuA'
   },
   'idempotency:{_GM_G6yQNBP0DgDi1UM-4A}': {
     QqGRDE3LC9wZmTeDxPBfXA:
@@ -73,6 +77,8 @@ t.test('codes, answers and lists that another version has kept are found and und
   t.equal((await ask(app, { phone: BLOCKED })).status, 403)
   t.equal((await verify(app, ID, wrong(CODE))).status, 422)
   t.match((await verify(app, ID, CODE)).body, { verified: true })
+  const { receipts } = HASHES['captcha:{lPVd9IDt5tqdXaBZDaDn4Q}']
+  for (const receipt of receipts.split(' ')) await t.resolves(app.limit.refund(receipt))
 })
 
 t.test('codes, answers and lists are kept under the names that other versions look for', async t => {
