@@ -163,7 +163,7 @@ for (const [name, open] of Object.entries(places)) {
         [
           'a rule that no endpoint counts by',
           p => ({ ...p, rules: [...p.rules, { ...p.rules[0], name: 'recipients' }] }),
-          /policy\.rules\[18\].name \("recipients"\) .*recipient,/
+          /policy\.rules\[19\].name \("recipients"\) .*recipient,/
         ],
         ...(
           [
