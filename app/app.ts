@@ -141,13 +141,7 @@ export async function build(config: Config, options: BuildOptions = {}) {
   })
   await app.register(afterwards, { patienceMs: handlerTimeout })
   // After all plugins that decorate requests: the pages have contexts of their own, which inherit no later decorators.
-  await app.register(swaggerUi, {
-    routePrefix: '/docs',
-    staticCSP: DOCS_CSP,
-    // Unchanged, in YAML as in JSON.
-    transformSpecification: document => document,
-    transformSpecificationClone: false
-  })
+  await app.register(swaggerUi, { routePrefix: '/docs', staticCSP: DOCS_CSP })
   await app.register(routes, { config })
   return app
 }

@@ -284,6 +284,11 @@ t.test('after a reload the document is that of an app started with the same file
   }
   const before = await documentsOf(app)
   t.equal(app.swagger(), app.swagger(), 'the document is made once')
+  const { info } = app.swagger() as { info: { title: string } }
+  const { title } = info
+  info.title = 'another'
+  t.equal((await documentsOf(app)).yaml, before.yaml, 'and so is its YAML')
+  info.title = title
   t.match(before.yaml, /one of: order-shipped \{ order \}/)
 
   const unlock = { action: { en: 'unlock', zh: '解锁' } }
