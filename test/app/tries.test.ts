@@ -90,9 +90,14 @@ for (const [name, open] of Object.entries(places)) {
       )
       const { lines, stream } = logStream()
       const options = { policy: { ...policy, rules }, logStream: stream }
-      const app = await (await open(t)).start({ LOG_LEVEL: 'warn' }, options)
+      const app = await (await open(t)).start({ LOG_LEVEL: 'debug' }, options)
       t.equal((await ask(app)).status, 202)
-      t.match(lines.join(''), 'passed without a look at wrong codes')
+      const [line = '{}'] = lines.filter(line => line.includes('passed without a look at wrong codes'))
+      t.match(
+        JSON.parse(line),
+        { level: 20, err: {} },
+        'at debug, as every request of an outage would log it'
+      )
     })
 
     await t.test(
