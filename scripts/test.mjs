@@ -24,7 +24,9 @@ function testFiles(named) {
 
 /** Runs a check of all files, and prints what it found. @returns whether it found nothing */
 async function check(name, ...args) {
-  const child = spawn(bin(name), args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] })
+  // The compiler, a Go program, needs a tenth more memory without its garbage collector, and a quarter less time.
+  const env = { ...process.env, GOGC: 'off' }
+  const child = spawn(bin(name), args, { cwd: root, env, stdio: ['ignore', 'pipe', 'pipe'] })
   let printed = ''
   for (const stream of [child.stdout, child.stderr])
     stream.setEncoding('utf8').on('data', text => (printed += text))
