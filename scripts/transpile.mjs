@@ -76,6 +76,7 @@ async function bundle({ build }) {
     format: 'esm',
     platform: 'node',
     logLevel: 'warning',
+    alias: { 'async-hook-domain': join(root, 'scripts/tap-domain.mjs') },
     // Some parts of tap are CommonJS, and a module has no `require`.
     banner: {
       js: "import { createRequire as requireAt } from 'node:module'; const require = requireAt(import.meta.url)"
