@@ -81,19 +81,6 @@ export class KnownRefusals {
     return facts
   }
 
-  /**
-   * Forgets refusals of values that have been admitted since, under a rule that replaces the one that refused, or that it
-   * has replaced: a value that is counted passes.
-   */
-  admitted(entries: readonly Entry[]): void {
-    if (this.known.size === 0) return
-    for (const entry of entries) {
-      const { identity, spec, value } = entry
-      const isOf = ({ entry: each }: KnownEntry) => each.spec.rule === spec.rule && each.value === value
-      if (value !== undefined && this.known.get(identity)?.some(isOf)) this.drop(entry)
-    }
-  }
-
   /** Forgets what is known of an entry, and of all other entries of its rule for this identity. */
   drop({ identity, spec }: Entry): void {
     const others = this.known.get(identity)?.filter(({ entry }) => entry.spec.rule !== spec.rule)

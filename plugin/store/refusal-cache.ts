@@ -2,7 +2,7 @@ import { type Clock, systemClock } from '../clock.js'
 import { factsOf } from '../limits/index.js'
 import { KnownRefusals } from './known-refusals.js'
 import type { Reserved, Reserver } from './reserver.js'
-import { type Entry, type Facts, PASSES, type Store, TICKS_PER_MS } from './store.js'
+import { type Entry, type Facts, PASSES, type Store, specInForce, TICKS_PER_MS } from './store.js'
 import { watched } from './watched.js'
 
 interface RefusalCacheOptions {
@@ -61,7 +61,9 @@ export class RefusalCache {
     if (!sure || !facts) return reserved
     this.correct(entries, facts)
     if (facts[1] === 0) this.known.remember(entries, facts, asked, this.now())
-    else this.known.admitted(entries)
+    // What a request admits under a rule that was replaced since, the rule in force may have refused: a value that is
+    // counted passes.
+    else this.forget(entries.filter(({ spec }) => specInForce(spec) !== spec))
     return reserved
   }
 

@@ -28,6 +28,7 @@ import {
 } from '../../contract/specs.js'
 import { clusterOf } from '../../helper/cluster.js'
 import { appOf } from '../../helper/face.js'
+import { gate } from '../../helper/gate.js'
 import { logStream } from '../../helper/log-stream.js'
 import { scriptCalls, startRedis } from '../../helper/redis.js'
 import { until } from '../../helper/until.js'
@@ -635,18 +636,37 @@ t.test(
   }
 )
 
-t.test('a refusal that arrives after the answer to a refund, a clear or an unblock is not kept', async t => {
+/** A cache in front of Redis, whose answers arrive late while they are held back. */
+function slowly() {
   const cache = new RefusalCache({ ms: 1_000, clock: { monotonic: () => clock.now() } })
   const store = new RedisStore(client, 'way:')
   const { reserve, ...rest } = alone(cache.watch(store))
-  let arrive = () => {}
   let way = Promise.resolve()
-  const slowly = async (...asked: Parameters<typeof reserve>) => {
-    const reserved = await reserve(...asked)
-    await way
-    return reserved
+  /** Asks, and holds back the answer. @returns how to let it arrive */
+  const held = (entries: readonly Entry[]) => {
+    const told = gate()
+    way = told.opened
+    const answer = reserver.reserve(entries, '')
+    way = Promise.resolve()
+    return async () => {
+      told.open()
+      return (await answer).facts
+    }
   }
-  const reserver = cache.over({ reserve: slowly, ...rest })
+  const reserver = cache.over({
+    reserve: async (...asked) => {
+      const answered = way
+      const reserved = await reserve(...asked)
+      await answered
+      return reserved
+    },
+    ...rest
+  })
+  return { store, reserver, held }
+}
+
+t.test('a refusal that arrives after the answer to a refund, a clear or an unblock is not kept', async t => {
+  const { store, reserver, held } = slowly()
   const entries = [entry(log([1, 60_000]))]
   const { facts } = await reserver.reserve(entries, '')
   const taken = takenOf(entries, named(entries, facts ?? []))
@@ -657,11 +677,9 @@ t.test('a refusal that arrives after the answer to a refund, a clear or an unblo
   }
   for (const [name, end] of Object.entries(endings)) {
     await store.block(entries, 0)
-    way = new Promise(resolve => (arrive = resolve))
-    const refused = reserver.reserve(entries, '')
+    const arrive = held(entries)
     await end()
-    arrive()
-    t.equal((await refused).facts?.[1], 0)
+    t.equal((await arrive())?.[1], 0)
     t.equal((await reserver.reserve(entries, '')).store.name, 'redis', name)
   }
 })
@@ -674,20 +692,47 @@ t.test('a clear of one entry ends the refusals of all entries of its rule', asyn
   t.equal(await by(entries), 'redis 0')
 })
 
+/** A rule on two different values, in force since it has replaced one on five. */
+function lowered() {
+  const [[before], [after]] = replaced([distinct([5, 60_000])], [distinct([2, 60_000])])
+  const of = (spec: Spec | undefined) => (value: number) => [sentTo(spec as Spec, value)]
+  if (after) after.inForce.spec = after
+  return { former: of(before), present: of(after) }
+}
+
 t.test(
   'a value that a request admits under a replaced rule is refused no more by the rule in force',
   async t => {
     const { by } = layer()
-    const [[before], [after]] = replaced([distinct([5, 60_000])], [distinct([2, 60_000])])
-    const sent = (spec: Spec | undefined, value: number) => [sentTo(spec as Spec, value)]
-    for (const value of [1, 2]) t.equal(await by(sent(after, value)), 'redis 1')
-    for (const expected of ['redis 0', 'cache 0']) t.equal(await by(sent(after, 3)), expected)
-    t.equal(await by(sent(before, 4)), 'redis 1')
-    t.equal(await by(sent(after, 3)), 'cache 0', 'another value was admitted')
-    t.equal(await by(sent(before, 3)), 'redis 1')
-    t.equal(await by(sent(after, 3)), 'redis 1')
+    const { former, present } = lowered()
+    for (const value of [1, 2]) t.equal(await by(present(value)), 'redis 1')
+    for (const expected of ['redis 0', 'cache 0']) t.equal(await by(present(3)), expected)
+    t.equal(await by(former(3)), 'redis 1')
+    t.equal(await by(present(3)), 'redis 1')
   }
 )
+
+t.test('a refusal of such a value that arrives after its admission is not kept', async t => {
+  const { reserver, held } = slowly()
+  const { former, present } = lowered()
+  for (const value of [1, 2]) t.equal((await reserver.reserve(present(value), '')).facts?.[1], 1)
+  const arrive = held(present(3))
+  t.equal((await reserver.reserve(former(3), '')).facts?.[1], 1)
+  t.equal((await arrive())?.[1], 0)
+  t.equal((await reserver.reserve(present(3), '')).facts?.[1], 1)
+})
+
+t.test('what a replaced rule refuses is not refused from the cache', async t => {
+  const { by } = layer()
+  const [[before], [after]] = replaced([distinct([2, 60_000])], [distinct([5, 60_000])])
+  const sent = (spec: Spec | undefined, value: number) => [sentTo(spec as Spec, value)]
+  for (const value of [1, 2]) t.equal(await by(sent(before, value)), 'redis 1')
+  for (const expected of ['redis 0', 'cache 0']) t.equal(await by(sent(before, 3)), expected)
+  if (after) after.inForce.spec = after
+  t.equal(await by(sent(before, 3)), 'redis 0')
+  t.equal(await by(sent(after, 3)), 'redis 1')
+  t.equal(await by(sent(before, 3)), 'redis 1', 'the value is counted by now')
+})
 
 t.test('no entry is reported of a rule of which a part comes with the request', async t => {
   const { reserver } = layer()
