@@ -93,7 +93,7 @@ export class Planner {
       planOf(plan.route, resolve(members, all, this.filters))
     )
     // The specs of rules that are gone are no longer in force.
-    for (const { inForce } of specsOf(this.shared)) inForce.spec = undefined
+    for (const { inForce } of specsOf(this.shared)) inForce.spec = null
     for (const spec of specsOf(shared)) spec.inForce.spec = spec
     this.shared = shared
     this.limiter.rules = all

@@ -1,5 +1,5 @@
 import { factsOf, limitsOf } from '../limits/index.js'
-import { BLOCKED, type Entry, type Facts, PASSES, specInForce } from './store.js'
+import { BLOCKED, type Entry, type Facts, isInForce, PASSES } from './store.js'
 
 /** A decision that refused. Times are ticks of this process's clock. */
 export interface KnownRefusal {
@@ -62,10 +62,10 @@ export class KnownEntry {
 
 /**
  * Whether a refusal lasts: a lock may end at any time, a limit that comes from a request holds for no other, and what a
- * rule that was replaced refuses the new one may admit.
+ * rule refuses that was replaced, or is gone, another version of it may admit.
  */
 export function isLasting({ spec, max, zoned }: Entry): boolean {
-  return spec.kind !== 'lock' && max === undefined && !zoned && specInForce(spec) === spec
+  return spec.kind !== 'lock' && max === undefined && !zoned && isInForce(spec)
 }
 
 /** Whether `b` asks what `a` asked, and its refusal lasts. A rule that was replaced has another spec. */

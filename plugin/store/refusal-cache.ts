@@ -2,7 +2,7 @@ import { type Clock, systemClock } from '../clock.js'
 import { factsOf } from '../limits/index.js'
 import { KnownRefusals } from './known-refusals.js'
 import type { Reserved, Reserver } from './reserver.js'
-import { type Entry, type Facts, PASSES, type Store, specInForce, TICKS_PER_MS } from './store.js'
+import { type Entry, type Facts, isInForce, PASSES, type Store, TICKS_PER_MS } from './store.js'
 import { watched } from './watched.js'
 
 interface RefusalCacheOptions {
@@ -63,7 +63,7 @@ export class RefusalCache {
     if (facts[1] === 0) this.known.remember(entries, facts, asked, this.now())
     // What a request admits under a rule that was replaced since, the rule in force may have refused: a value that is
     // counted passes.
-    else this.forget(entries.filter(({ spec }) => specInForce(spec) !== spec))
+    else this.forget(entries.filter(({ spec }) => !isInForce(spec)))
     return reserved
   }
 

@@ -56,8 +56,8 @@ interface SpecBase {
   ttl: number
   /** In the order of the entry's facts. A count and a lock have one. */
   limits: readonly Limit[]
-  /** Shared by all specs of the series: once rules were replaced, the spec that is in force, if any. */
-  inForce: { spec?: Spec | undefined }
+  /** Shared by all specs of the series: once rules were replaced, the spec that is in force; null if its rule is gone. */
+  inForce: { spec?: Spec | null }
 }
 
 export interface LogSpec extends SpecBase {
@@ -82,6 +82,11 @@ export interface DistinctSpec extends SpecBase {
 }
 
 export type Spec = LogSpec | CountSpec | LockSpec | DistinctSpec
+
+/** Whether no other spec has taken the place of this one, and its rule is not gone. */
+export function isInForce(spec: Spec): boolean {
+  return spec.inForce.spec === undefined || spec.inForce.spec === spec
+}
 
 /** The spec by which the counts of this one are kept: a request may have begun under a rule that was replaced since. */
 export function specInForce<S extends Spec>(spec: S): S {

@@ -71,8 +71,9 @@ t.test('random histories: codes are kept alike in memory and in Redis', async t 
     'rotate',
     'restore',
     'restore',
-    'sender',
-    'sender',
+    'sent',
+    'sent',
+    'sent',
     'reuse',
     'drop'
   ] as const
@@ -85,14 +86,17 @@ t.test('random histories: codes are kept alike in memory and in Redis', async t 
     key: fc.constantFrom('a', 'b'),
     /** How many resends ago the one was that is taken back, or whose sender is noted. */
     ago: fc.nat(3),
-    sender: fc.constantFrom('', 'one', 'other'),
+    sent: fc.record({
+      sender: fc.constantFrom('', 'one', 'other'),
+      receipt: fc.constantFrom('', 'a', 'b', 'c', 'd')
+    }),
     terms
   })
   await agree<Records, typeof command extends fc.Arbitrary<infer C> ? C : never>(
     t,
     command,
     clock => [new MemoryRecords(clock), new RedisRecords(client)],
-    ({ do: what, key, ago, sender, terms }) =>
+    ({ do: what, key, ago, sent, terms }) =>
       async store => {
         const kept = await store.get(key)
         if (kept === null) return store.put(key, 'sealed', terms)
@@ -101,7 +105,7 @@ t.test('random histories: codes are kept alike in memory and in Redis', async t 
           if (what === 'check' || what === 'right') return store.check(key, what === 'right' ? generation : 0)
           if (what === 'rotate') return store.rotate(key, terms, `${made + 1}`)
           if (what === 'restore') return store.restore(key, `${made - ago}`)
-          return what === 'sender' ? store.noteSender(key, made - ago, sender) : store[what](key)
+          return what === 'sent' ? store.noteSent(key, made - ago, sent) : store[what](key)
         }
         return [await tell(), await store.get(key)]
       }

@@ -734,6 +734,17 @@ t.test('what a replaced rule refuses is not refused from the cache', async t => 
   t.equal(await by(sent(before, 3)), 'redis 1', 'the value is counted by now')
 })
 
+t.test('what a rule refuses that is gone is not refused from the cache', async t => {
+  const { by } = layer()
+  const [[before], [after]] = replaced([distinct([2, 60_000])], [distinct([5, 60_000])])
+  const sent = (spec: Spec | undefined, value: number) => [sentTo(spec as Spec, value)]
+  if (after) after.inForce.spec = null
+  for (const value of [1, 2]) t.equal(await by(sent(before, value)), 'redis 1')
+  for (let i = 0; i < 2; i++) t.equal(await by(sent(before, 3)), 'redis 0')
+  t.equal(await by(sent(after, 3)), 'redis 1', 'two versions of it may have requests under way')
+  t.equal(await by(sent(before, 3)), 'redis 1')
+})
+
 t.test('no entry is reported of a rule of which a part comes with the request', async t => {
   const { reserver } = layer()
   const [hour, rolling] = oneRule([count(5, 'hour'), log([5, 60_000])]).map(spec => entry(spec)) as [
