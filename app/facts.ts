@@ -10,8 +10,10 @@ export const FACTS = [
   'request.captcha.channel',
   'request.captcha.identity',
   'request.captcha.purpose',
+  'request.countryQuota',
   'request.endUserIp',
   'request.ip',
+  'request.limitedCountry',
   'request.message.locale',
   'request.message.params',
   'request.message.template',
@@ -22,11 +24,12 @@ export const FACTS = [
   'request.recipient.identity'
 ]
 const CALLER = ['account', 'caller', 'ip']
+const NUMBER = ['countryQuota', 'limitedCountry', 'numberBlock', 'numberRange']
 /** Which members of a request are known when rules decide on it, by the kind of request. */
 const KNOWN = {
   attempt: ['ip'],
-  code: [...CALLER, 'captcha', 'endUserIp', 'numberBlock', 'numberRange', 'purpose', 'recipient'],
-  message: [...CALLER, 'message', 'numberBlock', 'numberRange', 'recipient'],
+  code: [...CALLER, ...NUMBER, 'captcha', 'endUserIp', 'purpose', 'recipient'],
+  message: [...CALLER, ...NUMBER, 'message', 'recipient'],
   try: [...CALLER, 'captcha', 'endUserIp']
 }
 export type Decided = keyof typeof KNOWN
@@ -42,6 +45,7 @@ export const DECIDES: Readonly<Record<string, readonly Decided[]>> = {
   unverified: ['code'],
   'in-flight': ['code'],
   account: ['code', 'message'],
+  country: ['code', 'message'],
   service: ['code', 'message'],
   'api-attempts': ['message'],
   'same-content': ['message'],

@@ -38,6 +38,21 @@ const NamedRule = Type.Unsafe<Rule>(
   Type.Object({ name: Type.Enum(RULES, { description: 'the name of a rule that endpoints count by' }) })
 )
 
+const CountryQuotas = Type.Record(
+  Type.String({ pattern: `^([A-Z]{2}|${NO_COUNTRY}|default)$` }),
+  Type.Integer({
+    minimum: 1,
+    maximum: 10_000_000,
+    description: 'how many messages a day are sent to the numbers of the country'
+  }),
+  {
+    ...strict,
+    minProperties: 1,
+    description: 'how many messages a day are sent to the numbers of each country',
+    names: `${COUNTRY}, or "default" for each of the others`
+  }
+)
+
 const Params = Type.Array(Type.String({ pattern: PARAM_PATTERN, description: 'the name of a parameter' }), {
   minItems: 1,
   uniqueItems: true,
@@ -75,6 +90,7 @@ export const PolicySchema = Type.Object(
           'a list of the countries to whose numbers messages are sent, as in ["CN", "SG"]; all countries when left out'
       })
     ),
+    countryQuotas: Type.Optional(CountryQuotas),
     prices: Type.Optional(PricesSchema),
     rules: Type.Array(NamedRule)
   },
@@ -102,12 +118,17 @@ export function loadPolicy(file: string | URL = OWN, templates: Templates = load
   return policy
 }
 
-function checkCountries({ countries = [] }: Policy): void {
-  for (const [i, country] of countries.entries()) {
-    if (country === NO_COUNTRY || isSupportedCountry(country)) continue
-    const right = 'is no country whose numbers are known; write two letters as in "CN" (ISO 3166-1)'
-    throw new ConfigError(`policy.countries[${i}] (${JSON.stringify(country)}) ${right}.`)
-  }
+function checkCountries({ countries = [], countryQuotas = {} }: Policy): void {
+  for (const [i, country] of countries.entries())
+    checkCountry(country, `policy.countries[${i}] (${JSON.stringify(country)})`)
+  for (const country of Object.keys(countryQuotas))
+    if (country !== 'default') checkCountry(country, `policy.countryQuotas.${country}`)
+}
+
+function checkCountry(country: string, what: string): void {
+  if (country === NO_COUNTRY || isSupportedCountry(country)) return
+  const right = 'is no country whose numbers are known; write two letters as in "CN" (ISO 3166-1)'
+  throw new ConfigError(`${what} ${right}.`)
 }
 
 /** Warnings about rules that refuse nothing. A policy for load tests has only these, and must not be used elsewhere. */

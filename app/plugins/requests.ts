@@ -6,7 +6,7 @@ import type { Captcha } from '../captcha/captchas.js'
 import type { Clock } from '../clock.js'
 import { errorsAt } from '../flaw.js'
 import { problem } from '../problem.js'
-import type { Recipient } from '../recipient.js'
+import { countryOf, type Recipient } from '../recipient.js'
 import type { Message } from '../senders/sender.js'
 import type { Values } from '../templates/params.js'
 
@@ -29,6 +29,10 @@ declare module 'fastify' {
     readonly numberRange: string | null
     /** The hundred thousand phone numbers around the recipient's. Null for a mail address. */
     readonly numberBlock: string | null
+    /** How many messages a day the policy allows to the recipient's country; null where it says nothing. */
+    readonly countryQuota: number | null
+    /** The country of the recipient's phone number, where it has such a quota. */
+    readonly limitedCountry: string | null
     /** IP address of the end user who is to get the message, as far as known. */
     endUserIp: string | null
     /** Whether the answer must reveal nothing about the recipient. */
@@ -80,6 +84,18 @@ const requests: FastifyPluginAsync<{ clock: Clock; region: string }> = async (fa
   }
   fastify.decorateRequest('concealed', false)
   fastify.decorateRequest('withheld', false)
+  fastify.decorateRequest('countryQuota', {
+    getter() {
+      const { countryQuotas } = this.server.policy
+      const country = countryQuotas && this.recipient && countryOf(this.recipient)
+      return country ? (countryQuotas[country] ?? countryQuotas.default ?? null) : null
+    }
+  })
+  fastify.decorateRequest('limitedCountry', {
+    getter() {
+      return this.countryQuota === null ? null : countryOf(this.recipient as Recipient)
+    }
+  })
   for (const [name, digits] of [
     ['numberRange', 3],
     ['numberBlock', 5]

@@ -124,6 +124,7 @@ const holds: Record<string, (keyof typeof endpoints)[]> = {
   'number-range': ['send', 'resend'],
   unverified: ['send', 'resend'],
   account: ['send', 'resend', 'sms', 'mail'],
+  country: ['send', 'resend', 'sms'],
   service: ['send', 'resend', 'sms', 'mail'],
   'verify-failures': ['send', 'resend', 'verify'],
   'verify-failures-recipient': ['send', 'resend', 'verify'],
@@ -140,7 +141,8 @@ t.test('each rule of the policy limits these endpoints and no others', async t =
     return rule.lock !== undefined ? rule : { ...rule, limits: [{ max, ceiling: 100, window: '60s' }] }
   })
   const env = { ADMIN_KEY: headers['x-admin-key'] }
-  const app = await (await places.memory(t)).start(env, { policy: { ...policy, rules } })
+  const countryQuotas = { default: 100 }
+  const app = await (await places.memory(t)).start(env, { policy: { ...policy, countryQuotas, rules } })
   t.same(Object.keys(holds).sort(), policy.rules.flatMap(({ name, lock }) => (lock ? [] : name)).sort())
   for (const [rule, held] of Object.entries(holds)) {
     // A code of its own for each rule, since a resend of one that was cancelled is not counted.

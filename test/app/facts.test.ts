@@ -38,7 +38,8 @@ t.test('a rule may read just what is there in some request that it decides on', 
       route.preHandler = [route.preHandler ?? [], note].flat()
     })
   subscribe('fastify.initialization', watch)
-  const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent' }))
+  const policy = { ...loadPolicy(), countryQuotas: { default: 9 } }
+  const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent' }), { policy })
   unsubscribe('fastify.initialization', watch)
   t.teardown(() => app.close())
   const { id } = (await ask(app)).body

@@ -163,7 +163,7 @@ for (const [name, open] of Object.entries(places)) {
         [
           'a rule that no endpoint counts by',
           p => ({ ...p, rules: [...p.rules, { ...p.rules[0], name: 'recipients' }] }),
-          /policy\.rules\[19\].name \("recipients"\) .*recipient,/
+          /policy\.rules\[20\].name \("recipients"\) .*recipient,/
         ],
         ...(
           [
@@ -242,6 +242,21 @@ for (const [name, open] of Object.entries(places)) {
           'a country',
           p => ({ ...p, countries: ['CN', 'XX'] }),
           /policy\.countries\[1\] \("XX"\) is no country/
+        ],
+        [
+          'a country that does not exist, with a quota',
+          p => ({ ...p, countryQuotas: { CN: 5, default: 1, XX: 5 } }),
+          /policy\.countryQuotas\.XX is no country/
+        ],
+        [
+          'a quota of something else',
+          p => ({ ...p, countryQuotas: { china: 5 } }),
+          /policy\.countryQuotas\.china is not known here; known: .*or "default" for each of the others/
+        ],
+        [
+          'a quota of nothing',
+          p => ({ ...p, countryQuotas: { CN: 0 } }),
+          /policy\.countryQuotas\.CN \(0\) must be >= 1/
         ],
         [
           'a purpose that nobody can ask for',

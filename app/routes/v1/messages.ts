@@ -35,7 +35,7 @@ const messages: FastifyPluginAsyncTypebox<{ channel: Channel }> = async (fastify
     `/${channel}`,
     {
       config: {
-        limit: ['api-attempts', 'block-list', 'same-content', rule, 'account', 'service'],
+        limit: ['api-attempts', 'block-list', 'same-content', rule, 'account', 'country', 'service'],
         swaggerTransform: presentBody(body)
       },
       preParsing: fastify.authenticate,

@@ -12,5 +12,6 @@ export const SEND_LIMITS = [
   'unverified',
   'in-flight',
   'account',
+  'country',
   'service'
 ]

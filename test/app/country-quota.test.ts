@@ -1,0 +1,53 @@
+import t from 'tap'
+import { loadPolicy } from '../../app/policy.js'
+import { ask, askMail, resend } from './captcha.js'
+import { type App, places, post } from './helper.js'
+
+const REFUSED = { status: 429, body: { 'violated-policies': ['country'] } }
+const GB = (i: number) => `+44740012345${i}`
+
+/** Asks for a code, each time from another address. */
+let asked = 0
+const code = (app: App, phone: string) => ask(app, { phone }, { remoteAddress: `198.51.100.${asked++}` })
+
+const sms = (app: App, phone: string) => post(app, '/v1/sms', { phone, template: 'password-changed' })
+
+for (const [name, open] of Object.entries(places)) {
+  t.test(`the numbers of a country get as many messages a day as its quota says (${name})`, async t => {
+    const place = await open(t)
+    const countryQuotas = { GB: 3, default: 1 }
+    const app = await place.start({}, { policy: { ...loadPolicy(), countryQuotas } })
+    const { id } = (await code(app, GB(1))).body
+    t.equal((await sms(app, GB(2))).status, 202, 'a message by template counts, too')
+    place.advance(60_000)
+    t.equal((await resend(app, id)).status, 202, 'and a resend')
+    t.match(await code(app, GB(3)), REFUSED)
+    t.match(await sms(app, GB(3)), REFUSED)
+    t.equal((await code(app, '+4915112345671')).status, 202, 'each other country has its own count')
+    t.match(await code(app, '+4915112345672'), REFUSED)
+    t.equal((await code(app, '+33612345671')).status, 202)
+    t.equal((await askMail(app)).status, 202, 'mail belongs to no country')
+    const { headers, body } = await code(app, GB(3))
+    t.notOk(
+      `${headers['ratelimit-policy']}`.includes('country'),
+      'the headers of others do not tell the quota'
+    )
+    place.advance(body.retryAfterMs - 1)
+    t.match(await code(app, GB(4)), REFUSED)
+    place.advance(1)
+    t.equal((await code(app, GB(4))).status, 202, 'until midnight')
+  })
+
+  t.test(`a country without a quota is not counted (${name})`, async t => {
+    const place = await open(t)
+    const app = await place.start({}, { policy: { ...loadPolicy(), countryQuotas: { GB: 1 } } })
+    for (let i = 1; i < 4; i++) t.equal((await code(app, `+491511234567${i}`)).status, 202)
+    app.replacePolicy({ ...loadPolicy(), countryQuotas: { DE: 3 } })
+    for (let i = 4; i < 7; i++) t.equal((await code(app, `+491511234567${i}`)).status, 202)
+    t.match(await code(app, '+4915112345677'), REFUSED)
+    t.equal((await code(app, GB(1))).status, 202)
+    app.replacePolicy({ ...loadPolicy(), countryQuotas: { DE: 4 } })
+    t.equal((await code(app, '+4915112345677')).status, 202, 'what was counted stays, under a higher quota')
+    t.match(await code(app, '+4915112345678'), REFUSED)
+  })
+}
