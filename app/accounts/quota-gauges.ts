@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Gauge } from 'prom-client'
 import type { DecisionEvent, Rule } from '../../plugin/index.js'
 import { type Clock, type Instant, instantIn, msUntil } from '../clock.js'
-import { countsAll, countsByAccount, periodsOf, QUOTA, SERVICE } from './quota.js'
+import { periodsOf, quotasOf, type Whose } from './quota.js'
 
 export interface QuotaGauges {
   /** For `onDecision`. */
@@ -12,14 +12,14 @@ export interface QuotaGauges {
 }
 
 interface Known {
-  labels: { rule: string; account?: string; per: string }
+  labels: Whose & { rule: string; per: string }
   used: number
   max: number
   ends: Instant
 }
 
 /**
- * Gauges of what is used of each account's quota, and of the quota of all accounts together. They show what the last
+ * Gauges of what is used of each quota: of an account, of a country, of all accounts together. They show what the last
  * decision of this instance has told, which costs Redis nothing. A value disappears at the end of its period, since
  * nothing is known of the next one.
  */
@@ -32,7 +32,7 @@ export function quotaGaugesOf(fastify: FastifyInstance, clock: Clock): QuotaGaug
       .filter(({ ends }) => msUntil(ends, clock) > 0)
       .map(({ labels, [what]: value }) => ({ labels, sharedLabels: labels, value }))
   const show = (name: string, help: string, what: 'used' | 'max') => {
-    const labelNames = ['rule', 'account', 'per'] as const
+    const labelNames = ['rule', 'account', 'country', 'per'] as const
     const gauge = new Gauge({ name, help, labelNames, registers: [fastify.metrics.registry] })
     const get = gauge.get.bind(gauge)
     gauge.get = async () => ({ ...(await get()), values: valuesOf(what) })
@@ -40,9 +40,9 @@ export function quotaGaugesOf(fastify: FastifyInstance, clock: Clock): QuotaGaug
   show('quota_used_messages', 'What is used of quotas, as last seen.', 'used')
   show('quota_max_messages', 'How many messages quotas have, as last seen.', 'max')
 
-  function see(event: DecisionEvent, rule: Rule, account?: string): void {
+  function see(event: DecisionEvent, rule: Rule, whose: Whose): void {
     for (const { per, used, max, resetMs } of periodsOf(event, rule)) {
-      const named = { rule: rule.name, ...(account !== undefined && { account }), per }
+      const named = { rule: rule.name, ...whose, per }
       const name = Object.values(named).join(' ')
       const labels = known.get(name)?.labels ?? named
       known.set(name, { labels, used, max, ends: instantIn(resetMs, clock) })
@@ -54,12 +54,10 @@ export function quotaGaugesOf(fastify: FastifyInstance, clock: Clock): QuotaGaug
       const { rules } = fastify.limit
       // Decided by rules that are gone.
       if (request !== null && request.limitRules !== rules) return
-      const { [QUOTA]: quota, [SERVICE]: service } = rules
-      const account = request?.account?.id
-      // A request that began before a reload may be of an account that is gone.
-      const inForce = account !== undefined && fastify.accounts.has(account)
-      if (inForce && countsByAccount(quota)) see(event, quota, account)
-      if (countsAll(service)) see(event, service)
+      for (const [rule, whose] of quotasOf(rules, request)) {
+        // A request that began before a reload may be of an account that is gone.
+        if (whose.account === undefined || fastify.accounts.has(whose.account)) see(event, rule, whose)
+      }
     },
     clear: () => known.clear()
   }

@@ -1,18 +1,41 @@
-import type { DecisionEvent, Limit, Rule } from '../../plugin/index.js'
+import type { FastifyRequest } from 'fastify'
+import type { DecisionEvent, Limit, LimitDecorator, Rule } from '../../plugin/index.js'
 import { isAlone } from '../facts.js'
 
 /** The rule of the policy that holds an account to its quota. */
 export const QUOTA = 'account'
 
+/** The rule of the policy that holds the messages to a country to a quota. */
+const COUNTRY = 'country'
+
 /** The rule of the policy that holds all accounts together to a quota. */
-export const SERVICE = 'service'
+const SERVICE = 'service'
 
 /** Whether a rule counts by the account alone: otherwise no single count is the account's. */
-export const countsByAccount = (rule: Rule | undefined): rule is Rule =>
-  isAlone(rule?.key, 'request.account.id')
+const countsByAccount = (rule: Rule | undefined): rule is Rule => isAlone(rule?.key, 'request.account.id')
 
 /** Whether a rule has one count for everybody. */
-export const countsAll = (rule: Rule | undefined): rule is Rule => [rule?.key].flat().join() === 'all'
+const countsAll = (rule: Rule | undefined): rule is Rule => [rule?.key].flat().join() === 'all'
+
+/** Whose quota it is. Nobody's name: that of all together. */
+export interface Whose {
+  account?: string
+  country?: string
+}
+
+/** The rules that hold a request to quotas, and whose quotas these are. */
+export function quotasOf(rules: LimitDecorator['rules'], request: FastifyRequest | null): [Rule, Whose][] {
+  const { [QUOTA]: quota, [COUNTRY]: ofCountry, [SERVICE]: service } = rules
+  const found: [Rule, Whose][] = []
+  const account = request?.account?.id
+  if (account !== undefined && countsByAccount(quota)) found.push([quota, { account }])
+  if (ofCountry !== undefined && isAlone(ofCountry.key, 'request.limitedCountry')) {
+    const country = request?.limitedCountry
+    if (typeof country === 'string') found.push([ofCountry, { country }])
+  }
+  if (countsAll(service)) found.push([service, {}])
+  return found
+}
 
 /** A rule's limits in the order in which the plugin reports what is left of them: calendar limits last. */
 export function calendarLast(limits: readonly Limit[] = []): Limit[] {

@@ -3,7 +3,7 @@ import { Counter } from 'prom-client'
 import type { DecisionEvent, Rule } from '../../plugin/index.js'
 import { type Clock, type Instant, instantIn, msUntil } from '../clock.js'
 import { withTimeout } from '../with-timeout.js'
-import { countsAll, countsByAccount, periodsOf, QUOTA, SERVICE } from './quota.js'
+import { periodsOf, quotasOf, type Whose } from './quota.js'
 
 type Asked = FastifyRequest | null
 export type SoftMark = (event: DecisionEvent, request: Asked) => void
@@ -11,8 +11,8 @@ export type SoftMark = (event: DecisionEvent, request: Asked) => void
 const SHARE = 0.8
 
 /**
- * Reports the send that brings an account, or all accounts together, to 80 % of a quota, once for each quota and
- * period: in the log, the audit trail and the metrics. Of several instances on one Redis, the first that sees it
+ * Reports the send that brings an account, a country, or all accounts together, to 80 % of a quota, once for each quota
+ * and period: in the log, the audit trail and the metrics. Of several instances on one Redis, the first that sees it
  * reports; each asks Redis once a period.
  * @param timeoutMs how long to wait for Redis
  */
@@ -20,10 +20,10 @@ export function softMarkOf(fastify: FastifyInstance, clock: Clock, timeoutMs: nu
   const marks = new Counter({
     name: 'quota_soft_marks_total',
     help: 'Quotas of which 80 % were used.',
-    labelNames: ['rule', 'account'],
+    labelNames: ['rule', 'account', 'country'],
     registers: [fastify.metrics.registry]
   })
-  // When the last period seen ends, by account, kind of period and quota; these are few.
+  // When the last period seen ends, by whose quota, kind of period and quota; these are few.
   const seen = new Map<string, Instant>()
   // While Redis does not answer, reports rather twice than never.
   const isFirst = async (mark: string, ms: number): Promise<boolean> => {
@@ -35,17 +35,17 @@ export function softMarkOf(fastify: FastifyInstance, clock: Clock, timeoutMs: nu
     )
   }
 
-  const report = (of: Rule, account: string | undefined, event: DecisionEvent, request: Asked) => {
+  const report = (of: Rule, whose: Whose, event: DecisionEvent, request: Asked) => {
     const { name: rule } = of
     for (const { per, used, max, resetMs } of periodsOf(event, of)) {
       // At or above, since the answer to the very send that reached the mark may have been lost.
       if (used < max * SHARE) continue
       // No account has an empty id.
-      const mark = `${account ?? ''}:${per}:${max}`
+      const { account = '', country } = whose
+      const mark = [account, ...(country === undefined ? [] : [country]), per, max].join(':')
       const last = seen.get(mark)
       if (last !== undefined && msUntil(last, clock) > 0) continue
       seen.set(mark, instantIn(resetMs, clock))
-      const whose = { ...(account !== undefined && { account }) }
       void isFirst(mark, resetMs).then(first => {
         if (!first) return
         marks.inc({ rule, ...whose })
@@ -57,10 +57,9 @@ export function softMarkOf(fastify: FastifyInstance, clock: Clock, timeoutMs: nu
 
   return (event, request) => {
     if (!event.allowed) return
-    const { [QUOTA]: quota, [SERVICE]: service } = request?.limitRules ?? fastify.limit.rules
-    const account = request?.account?.id
-    if (account !== undefined && countsByAccount(quota)) report(quota, account, event, request)
-    // The quota is everybody's, so the report does not name the one who reached the mark: it gets no request.
-    if (countsAll(service)) report(service, undefined, event, null)
+    const rules = request?.limitRules ?? fastify.limit.rules
+    // Of a quota that others use, too, the report does not name the one who reached the mark: it gets no request.
+    for (const [rule, whose] of quotasOf(rules, request))
+      report(rule, whose, event, whose.account === undefined ? null : request)
   }
 }

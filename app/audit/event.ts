@@ -10,7 +10,7 @@ const Optional = {
   country: Type.Optional(
     Type.String({
       pattern: '^([A-Z]{2}|001)$',
-      description: 'of a phone number, as in countries of the policy'
+      description: 'of a phone number, or whose quota it is; as in countries of the policy'
     })
   ),
   purpose: Type.Optional(Type.String({ description: 'what a code is for' })),

@@ -1,5 +1,8 @@
 import t from 'tap'
 import { loadPolicy } from '../../app/policy.js'
+import { heardOn } from '../helper/channel.js'
+import { logStream } from '../helper/log-stream.js'
+import { until } from '../helper/until.js'
 import { ask, askMail, resend } from './captcha.js'
 import { type App, places, post } from './helper.js'
 
@@ -49,5 +52,32 @@ for (const [name, open] of Object.entries(places)) {
     app.replacePolicy({ ...loadPolicy(), countryQuotas: { DE: 4 } })
     t.equal((await code(app, '+4915112345677')).status, 202, 'what was counted stays, under a higher quota')
     t.match(await code(app, '+4915112345678'), REFUSED)
+  })
+
+  t.test(`the quota of a country has gauges, and 80 % of it are reported once a day (${name})`, async t => {
+    const place = await open(t)
+    const { lines, stream } = logStream()
+    const told = heardOn(t, 'verification-api:audit')
+    const policy = { ...loadPolicy(), countryQuotas: { GB: 5, default: 9 } }
+    const app = await place.start({ LOG_LEVEL: 'warn' }, { policy, logStream: stream })
+    const marks = () => told.filter(each => (each as { event: string }).event === 'quota')
+    for (let i = 1; i < 4; i++) await code(app, GB(i))
+    await code(app, '+4915112345671')
+    t.same(marks(), [])
+    await code(app, GB(4))
+    await until(() => marks().length === 1, 'the report')
+    await code(app, GB(5))
+    t.match(marks(), [
+      { event: 'quota', outcome: 'soft-mark', rules: ['country'], country: 'GB', used: 4, max: 5 }
+    ])
+    t.notOk(Object.keys(marks()[0] as object).some(name => /account|recipient|requestId/.test(name)))
+    t.match(
+      lines.map(line => JSON.parse(line)),
+      [{ quota: { rule: 'country', country: 'GB', used: 4, max: 5 }, msg: '80 % of the quota are used' }]
+    )
+    const text = await app.metrics.registry.metrics()
+    t.match(text, 'quota_used_messages{rule="country",country="GB",per="day"} 5\n')
+    t.match(text, 'quota_max_messages{rule="country",country="DE",per="day"} 9\n')
+    t.match(text, 'quota_soft_marks_total{rule="country",country="GB"} 1\n')
   })
 }

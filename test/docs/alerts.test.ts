@@ -63,6 +63,15 @@ const cases: Record<string, { series: Record<string, string>; alerts: string[] }
       'quota_max_messages{rule="service",per="day",instance="b"}': '100x540'
     },
     alerts: ['QuotaNearlyUsed{rule="service",per="day"}']
+  },
+  'the quota of one of two countries': {
+    series: {
+      'quota_used_messages{rule="country",country="DE",per="day"}': '79x540',
+      'quota_used_messages{rule="country",country="GB",per="day"}': '80x540',
+      'quota_max_messages{rule="country",country="DE",per="day"}': '100x540',
+      'quota_max_messages{rule="country",country="GB",per="day"}': '100x540'
+    },
+    alerts: ['QuotaNearlyUsed{rule="country",country="GB",per="day"}']
   }
 }
 
