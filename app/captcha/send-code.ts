@@ -62,14 +62,14 @@ async function sendUnseen(
   } catch (error) {
     // What the provider says of the message must not show later either, by a code taken back or a send refunded.
     const { outcome, ofMessage } = undeliveredOf(error)
-    if (outcome === 'limited' || outcome === 'refused' || ofMessage) return
+    if (outcome === 'limited' || outcome === 'refused' || ofMessage) return noteSender(reply, issued, '')
     if (outcome === 'failed') await reply.limit?.refund()
     // Otherwise, codes that cost nothing would fill the store while a provider fails.
     await takeBack(error, reply, issued)
   }
 }
 
-/** Notes which sender took the message. */
+/** Notes which sender took the message; `''` for none. */
 async function noteSender(reply: FastifyReply, issued: Issued, sender: string): Promise<void> {
   try {
     await noteSent(reply, issued, sender)

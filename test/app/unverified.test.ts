@@ -106,6 +106,23 @@ for (const [name, open] of Object.entries(places)) {
       t.equal((await next('reset-password')).status, 202)
     })
 
+    await t.test('a message of a concealed purpose that is not sent is given back alike', async t => {
+      for (const how of ['rotate', 'reuse'] as const) {
+        const place = await open(t)
+        const { app, sms, next } = await start(place, policyOf({ resend: how }))
+        sms.fail('limited')
+        const { id } = (await next('reset-password')).body
+        await app.unfinished()
+        sms.work()
+        place.advance(60_000)
+        t.equal((await resend(app, id)).status, 202)
+        await app.unfinished()
+        t.match(await next(), REFUSED, 'both count')
+        t.equal(await verified(app, id, sms.lastCode()), 200)
+        t.same([(await next()).status, (await next()).status], [202, 202])
+      }
+    })
+
     await t.test('a code that is verified before the provider has answered is given back', async t => {
       const { app, sms, next } = await start(await open(t))
       const { held, letGo } = sms.hold()
