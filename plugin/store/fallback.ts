@@ -65,7 +65,10 @@ export class Fallback implements Reserver {
     try {
       const facts = await within(answer, timeout, unavailable)
       held?.release()
+      // The store was lost meanwhile, and does not know what the memory has admitted since. So its answer is too late.
+      const late = !held && facts[1] === 1 && this.carryOver.concerns(outage)
       this.answered(outage, entries, asked, facts)
+      if (late) return this.substitute.reserveAfter(answer, undefined, outage, entries, token)
       const settling = facts[1] === 1 && this.standIn?.note(entries, facts, this.store, blockings)
       return { facts, store: settling || this.store }
     } catch (error) {

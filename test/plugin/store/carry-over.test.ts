@@ -241,6 +241,35 @@ t.test(
   }
 )
 
+t.test(
+  'what the store admits in time passes only if the memory has admitted nothing in its place',
+  async t => {
+    const opened = open(t, { timeout: 3_600_000 })
+    const { memory, primary, state, used, send } = opened
+    const [once, twice] = [[entry(log([1, 60_000]))], [entry(log([2, 60_000]))]]
+    const full = [entry(log([1, 60_000]))]
+    memory.reserve(full, '')
+    const { reserve } = primary
+    const hangs = gate()
+    primary.reserve = async (entries, token) => {
+      await hangs.opened
+      return reserve(entries, token)
+    }
+    const underWay = [once, twice, full].map(send)
+    primary.reserve = reserve
+    await lose(opened)
+    t.ok(await send(once))
+    t.ok(await send(twice))
+    delete state.broken
+    hangs.open()
+    const [refused, admitted, elsewhere] = await Promise.all(underWay)
+    t.strictSame([refused, elsewhere], [undefined, undefined])
+    await until(() => used(once)[0] === 1 && used(twice)[0] === 2, 'the carry-over')
+    await admitted?.store.refund(admitted.taken, '')
+    t.strictSame(used([...once, ...twice, ...full]), [1, 1, 1])
+  }
+)
+
 t.test('a send admitted while a store took no writes limits its key before it is carried over', async t => {
   const { primary, state, fallback, used, send } = open(t)
   const sent = [entry(log([1, 60_000]))]
