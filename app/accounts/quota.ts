@@ -17,7 +17,7 @@ const countsByAccount = (rule: Rule | undefined): rule is Rule => isAlone(rule?.
 /** Whether a rule has one count for everybody. */
 const countsAll = (rule: Rule | undefined): rule is Rule => [rule?.key].flat().join() === 'all'
 
-/** Whose quota it is. Nobody's name: that of all together. */
+/** Whose quota it is: that of all together, if it names nobody. */
 export interface Whose {
   account?: string
   country?: string
