@@ -330,7 +330,10 @@ t.test('a mistake in the policy is named with its path', async t => {
     [{ code: { ...policy.code, attempts: 5 } }, /^policy\.code\.attempts /],
     [{ countries: [] }, /^policy\.countries \(\[\]\) /],
     [{ code: {} }, /^policy\.code\.digits is required\.$/],
-    [{ colour: 1 }, /^policy\.colour is not known here; known: purposes, code, countries, prices, rules\.$/],
+    [
+      { colour: 1 },
+      /^policy\.colour is not known here; known: purposes, code, countries, countryQuotas, prices, rules\.$/
+    ],
     // More unknown members than the checker lists, with another mistake behind them.
     [
       {
