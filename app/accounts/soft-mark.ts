@@ -42,7 +42,7 @@ export function softMarkOf(fastify: FastifyInstance, clock: Clock, timeoutMs: nu
       if (used < max * SHARE) continue
       // No account has an empty id.
       const { account = '', country } = whose
-      const mark = [account, ...(country === undefined ? [] : [country]), per, max].join(':')
+      const mark = `${country === undefined ? account : `:${country}`}:${per}:${max}`
       const last = seen.get(mark)
       if (last !== undefined && msUntil(last, clock) > 0) continue
       seen.set(mark, instantIn(resetMs, clock))

@@ -70,12 +70,12 @@ export class MemoryRecords implements Records {
   async rotate(key: string, terms: Terms, token: string): Promise<number | null> {
     const held = this.renewable(key)
     if (held === undefined) return null
-    const { sealed, receipts, generation, triesLeft, expiresAt, ended, sender } = held
+    const { generation, triesLeft, expiresAt, ended, sender } = held
     const next = held.made + 1
     const former = { generation, triesLeft, expiresAt, ended, sender }
     // Rules such as `in-flight` let fewer be under way at once, so none that may be taken back is dropped.
     const resends = [...held.resends, { token, generation: next, former }].slice(-9)
-    this.held.set(key, { sealed, generation: next, made: next, resends, receipts, ...this.begin(terms) })
+    this.held.set(key, { ...held, generation: next, made: next, resends, ...this.begin(terms) })
     return next
   }
 

@@ -82,7 +82,7 @@ async function noteSent(reply: FastifyReply, issued: Issued, sender: string): Pr
   const receipt = receiptOf(reply)
   const verified = await reply.server.captchas.noteSent(issued, { sender, receipt })
   // Before the provider answered: whoever verified it did not find the receipt.
-  if (verified && receipt !== '') void giveBack(reply, [receipt])
+  if (verified && receipt !== '') giveBack(reply, [receipt])
 }
 
 /**

@@ -8,11 +8,11 @@ export function receiptOf({ limit }: FastifyReply): string {
   return limit?.keyOf(RULE) === undefined ? '' : limit.receipt(RULE)
 }
 
-/** Gives messages back to the rule, since their code is verified. The answer need not wait for it. */
-export function giveBack({ server, log }: FastifyReply, receipts: readonly string[]): Promise<void> {
-  const refunds = receipts.map(receipt => server.limit.refund(receipt))
-  const done = Promise.all(refunds).catch(error =>
-    log.warn({ err: error }, 'a verified code still counts as unverified')
+/** Gives messages back to the rule, since their code is verified. The answer does not wait for it. */
+export function giveBack({ server, log }: FastifyReply, receipts: readonly string[]): void {
+  const done = Promise.all(receipts.map(receipt => server.limit.refund(receipt))).then(
+    () => {},
+    error => log.warn({ err: error }, 'a verified code still counts as unverified')
   )
-  return server.afterwards(done.then(() => {}))
+  void server.afterwards(done)
 }

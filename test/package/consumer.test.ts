@@ -28,6 +28,12 @@ const files = readdirSync(folder, { recursive: true, withFileTypes: true })
   .map(entry => join(entry.parentPath, entry.name).slice(folder.length + 1))
 const packed = (name: string) => readFileSync(join(folder, name), 'utf8')
 
+/** Runs the compiler on the consumer. */
+const compile = (...args: string[]) => {
+  const tsc = join(root, 'node_modules/typescript/lib/tsc.js')
+  return run(project, process.execPath, [tsc, '--checkers', '1', ...args])
+}
+
 t.test('the tarball has the plugin, its scripts and its documents, and nothing else', async t => {
   const other = files.filter(name => !/^dist\/plugin\/.+\.(js|d\.ts)$|^docs\//.test(name)).sort()
   t.same(other, ['CHANGELOG.md', 'CONTRIBUTING.md', 'LICENSE', 'README.md', 'lua/README.md', 'package.json'])
@@ -80,20 +86,12 @@ t.test('attw finds the types wherever ESM is read', async t => {
 
 t.test('a strict consumer compiles: no cast where it is right, an error at each mistake', async t => {
   cpSync(join(root, 'test/fixtures/consumer'), project, { recursive: true })
-  const tsc = join(root, 'node_modules/typescript/lib/tsc.js')
-  const { status, stdout } = await run(project, process.execPath, [tsc, '--checkers', '1'])
+  const { status, stdout } = await compile()
   t.equal(status, 0, 'tsc', { output: stdout })
 })
 
 t.test('the types are right for a consumer whose bundler resolves the modules', async t => {
-  const tsc = join(root, 'node_modules/typescript/lib/tsc.js')
-  const { status, stdout } = await run(project, process.execPath, [
-    tsc,
-    '--project',
-    'tsconfig.bundler.json',
-    '--checkers',
-    '1'
-  ])
+  const { status, stdout } = await compile('--project', 'tsconfig.bundler.json')
   t.equal(status, 0, 'tsc', { output: stdout })
 })
 

@@ -71,7 +71,7 @@ const verify: FastifyPluginAsyncTypebox = async fastify => {
       // If such a try counted, anybody could lock a recipient out by means of one code that has ended.
       if (!tried) await reply.limit?.refund()
       record(outcomeOf(checked), { triesLeft })
-      void giveBack(reply, receipts)
+      if (verified) giveBack(reply, receipts)
       if (captcha === null || !verified) {
         // One answer for a wrong, an ended and an unknown code.
         throw problem(422, 'CODE_WRONG', 'This code is wrong or no longer valid.', { verified, triesLeft })
