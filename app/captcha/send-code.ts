@@ -39,7 +39,7 @@ export async function sendCode(request: FastifyRequest, reply: FastifyReply, ask
     return
   }
   try {
-    await noteSender(reply, issued, await dispatch(request, reply.limit))
+    await noteSent(reply, issued, await dispatch(request, reply.limit))
   } catch (error) {
     if (!(await takeBack(error, reply, issued))) Object.assign((error as ProblemError).problem, answer)
     throw error
@@ -58,31 +58,30 @@ async function sendUnseen(
   // The duration of sending must not show in the time of the answer.
   await left
   try {
-    await noteSender(reply, issued, await dispatch(request, reply.limit))
+    await noteSent(reply, issued, await dispatch(request, reply.limit))
   } catch (error) {
     // What the provider says of the message must not show later either, by a code taken back or a send refunded.
     const { outcome, ofMessage } = undeliveredOf(error)
-    if (outcome === 'limited' || outcome === 'refused' || ofMessage) return noteSender(reply, issued, '')
+    if (outcome === 'limited' || outcome === 'refused' || ofMessage) return noteSent(reply, issued, '')
     if (outcome === 'failed') await reply.limit?.refund()
     // Otherwise, codes that cost nothing would fill the store while a provider fails.
     await takeBack(error, reply, issued)
   }
 }
 
-/** Notes which sender took the message; `''` for none. */
-async function noteSender(reply: FastifyReply, issued: Issued, sender: string): Promise<void> {
-  try {
-    await noteSent(reply, issued, sender)
-  } catch (failed) {
-    reply.log.warn({ err: failed }, 'a code that has gone out still counts as one that may not have')
-  }
-}
-
+/**
+ * Notes what became of the message.
+ * @param sender the sender that took it; `''` when none is known to have
+ */
 async function noteSent(reply: FastifyReply, issued: Issued, sender: string): Promise<void> {
   const receipt = receiptOf(reply)
-  const verified = await reply.server.captchas.noteSent(issued, { sender, receipt })
-  // Before the provider answered: whoever verified it did not find the receipt.
-  if (verified && receipt !== '') giveBack(reply, [receipt])
+  try {
+    const verified = await reply.server.captchas.noteSent(issued, { sender, receipt })
+    // Before the provider answered: whoever verified it did not find the receipt.
+    if (verified && receipt !== '') giveBack(reply, [receipt])
+  } catch (failed) {
+    reply.log.warn({ err: failed }, 'what became of the message of a code is not noted')
+  }
 }
 
 /**
@@ -90,14 +89,15 @@ async function noteSent(reply: FastifyReply, issued: Issued, sender: string): Pr
  * @returns whether it was taken back
  */
 async function takeBack(error: unknown, reply: FastifyReply, issued: Issued): Promise<boolean> {
-  const unknown = undeliveredOf(error).outcome === 'unknown'
-  try {
-    await (unknown ? noteSent(reply, issued, '') : issued.undo())
-  } catch (failed) {
-    const what = unknown
-      ? 'a code that may not have gone out may still count as one that has'
-      : 'a code whose message failed stays until it expires, unless a later try succeeds'
-    reply.log.warn({ err: failed }, what)
+  if (undeliveredOf(error).outcome === 'unknown') {
+    await noteSent(reply, issued, '')
+    return false
   }
-  return !unknown
+  await issued.undo().catch(failed => {
+    reply.log.warn(
+      { err: failed },
+      'a code whose message failed stays until it expires, unless a later try succeeds'
+    )
+  })
+  return true
 }
