@@ -1,5 +1,5 @@
 import type { Rule } from '../plugin/index.js'
-import type { Config } from './config.js'
+import type { Config } from './config-schema.js'
 import { isAlone } from './facts.js'
 
 /** The addresses and CIDR ranges of BACKENDS, whose attempts are not limited. */

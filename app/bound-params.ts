@@ -1,5 +1,5 @@
 import { ConfigError } from './check.js'
-import type { Policy } from './policy.js'
+import type { Policy } from './policy-schema.js'
 import { CHANNELS } from './senders/sender.js'
 import { boundNames, codeTemplate, purposeOf } from './templates/codes.js'
 import type { Templates } from './templates/templates.js'

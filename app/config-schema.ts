@@ -1,4 +1,4 @@
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { SenderVariables } from './senders/variables.js'
 
 // Keys are sent in headers: visible ASCII, without the comma and the colon that separate the list.
@@ -110,3 +110,4 @@ export const ConfigSchema = Type.Object({
   ),
   ...SenderVariables
 })
+export type Config = Static<typeof ConfigSchema>

@@ -1,10 +1,7 @@
-import type { Static } from 'typebox'
 import { Default } from 'typebox/value'
 import { check } from './check.js'
 import { checkConfig } from './config-checks.js'
-import { ConfigSchema } from './config-schema.js'
-
-export type Config = Static<typeof ConfigSchema>
+import { type Config, ConfigSchema } from './config-schema.js'
 
 /** The one key outside of production when neither API_KEYS nor ACCOUNTS_FILE is set. */
 export const DEVELOPMENT_KEY = 'development-key'

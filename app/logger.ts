@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest, FastifyServerOptions } from 'fastify'
-import type { Config } from './config.js'
+import type { Config } from './config-schema.js'
 
 // Only the route is logged: a URL, a header or an address may name a person.
 function req(request: FastifyRequest) {

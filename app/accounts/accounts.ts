@@ -1,5 +1,6 @@
 import { ConfigError } from '../check.js'
-import { type Config, DEVELOPMENT_KEY } from '../config.js'
+import { DEVELOPMENT_KEY } from '../config.js'
+import type { Config } from '../config-schema.js'
 import { sha256 } from '../sha256.js'
 import { ACCOUNT_DEFAULTS, type Account } from './account.js'
 import { readAccounts, wrong } from './file.js'

@@ -3,12 +3,11 @@ import { type Static, Type } from 'typebox'
 import { Compile } from 'typebox/schema'
 import { isTimeZone } from '../../plugin/index.js'
 import { ConfigError, check, parseJson } from '../check.js'
-import type { Policy } from '../policy.js'
+import type { Policy } from '../policy-schema.js'
 import { PURPOSE_PATTERN, strict, TEMPLATE_PATTERN } from '../schemas/common.js'
 import { sha256 } from '../sha256.js'
 import type { Templates } from '../templates/templates.js'
-import { ACCOUNT_DEFAULTS } from './account.js'
-import type { Accounts } from './accounts.js'
+import { ACCOUNT_DEFAULTS, type Account } from './account.js'
 
 const Names = (of: string, pattern: string) =>
   Type.Optional(Type.Array(Type.String({ pattern, description: of }), { uniqueItems: true, maxItems: 100 }))
@@ -80,7 +79,7 @@ export function readAccounts(file: string): AccountEntry[] {
  * Checks that the purposes and templates that the accounts of the file list exist.
  * @throws ConfigError for the first one that does not, with its path
  */
-export function checkNames({ listed }: Accounts, { purposes }: Policy, { offered }: Templates): void {
+export function checkNames(listed: readonly Account[], { purposes }: Policy, { offered }: Templates): void {
   const templates = [...Object.keys(offered('sms')), ...Object.keys(offered('mail'))]
   for (const [i, account] of listed.entries()) {
     checkList(account.purposes, `[${i}].purposes`, 'purpose of the policy', Object.keys(purposes))

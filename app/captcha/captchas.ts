@@ -1,6 +1,6 @@
 import { hkdfSync, randomBytes, randomUUID } from 'node:crypto'
 import { keyedHash, sameText } from '../keyed-hash.js'
-import type { Policy } from '../policy.js'
+import type { Policy } from '../policy-schema.js'
 import type { Recipient } from '../recipient.js'
 import { seal, unseal } from '../seal.js'
 import { canonical, type Values } from '../templates/params.js'

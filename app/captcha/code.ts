@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto'
-import type { Policy } from '../policy.js'
+import type { Policy } from '../policy-schema.js'
 import { canonical, type Values } from '../templates/params.js'
 
 /** What a code is derived from. The code itself is stored nowhere. */

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import type { Filter, Verdict } from '../../plugin/index.js'
-import type { Config } from '../config.js'
+import type { Config } from '../config-schema.js'
 import { factsIn, keysFrom } from '../facts.js'
 import { withTimeout } from '../with-timeout.js'
 

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import type { Filter } from '../../plugin/index.js'
-import type { Config } from '../config.js'
+import type { Config } from '../config-schema.js'
 import type { Lists } from './lists.js'
 
 /**

@@ -2,6 +2,18 @@
 export const LOCALES = ['en', 'zh'] as const
 export type Locale = (typeof LOCALES)[number]
 
+/** The words of a language, in place of the English ones. `{name}` stands for a member of the problem or flaw. */
+export interface Texts {
+  /** Between the values of a list. */
+  comma: string
+  /** By status, and by code of a problem with a title of its own. */
+  titles: Readonly<Record<number | string, string | undefined>>
+  /** By code of a problem. */
+  problems: Readonly<Record<string, string | undefined>>
+  /** By code of a flaw: one entry of `errors`. */
+  flaws: Readonly<Record<string, string | undefined>>
+}
+
 /** The canonical form of a language tag (BCP 47), such as `he-IL` for `iw-il`; undefined for a text that is no tag. */
 function canonical(tag: string): string | undefined {
   try {

@@ -1,4 +1,4 @@
-import type { Texts } from './translate.js'
+import type { Texts } from './locale.js'
 
 /** Simplified Chinese, for every problem that the app answers. */
 export const zh = {

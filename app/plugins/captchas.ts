@@ -4,7 +4,7 @@ import { type Captchas, captchasOf } from '../captcha/captchas.js'
 import { MemoryRecords } from '../captcha/memory-records.js'
 import { RedisRecords } from '../captcha/redis-records.js'
 import type { Clock } from '../clock.js'
-import type { Config } from '../config.js'
+import type { Config } from '../config-schema.js'
 
 declare module 'fastify' {
   interface FastifyInstance {

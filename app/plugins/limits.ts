@@ -6,8 +6,8 @@ import { backendsOf, passBackends } from '../backends.js'
 import { wrongCodes } from '../captcha/wrong-codes.js'
 import { ConfigError } from '../check.js'
 import type { Clock } from '../clock.js'
-import type { Config } from '../config.js'
-import type { Policy } from '../policy.js'
+import type { Config } from '../config-schema.js'
+import type { Policy } from '../policy-schema.js'
 import { passAllowed } from '../recipient-rules.js'
 
 declare module 'fastify' {

@@ -1,7 +1,7 @@
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import Negotiator from 'negotiator'
-import type { Config } from '../config.js'
+import type { Config } from '../config-schema.js'
 import { LOCALES, type Locale, lookUp } from '../locales/locale.js'
 import { withHeader } from '../schemas/headers.js'
 

@@ -6,8 +6,9 @@ import { openAccounts } from '../accounts/accounts.js'
 import { checkNames } from '../accounts/file.js'
 import { unspokenActions } from '../actions.js'
 import { ConfigError } from '../check.js'
-import type { Config } from '../config.js'
-import { loadPolicy, OWN, observers } from '../policy.js'
+import type { Config } from '../config-schema.js'
+import { loadPolicy, observers } from '../policy.js'
+import { OWN } from '../policy-schema.js'
 import { checkCodes, missingCodes } from '../senders/open.js'
 import { loadTemplates, type Templates } from '../templates/templates.js'
 
@@ -44,7 +45,7 @@ const reload: FastifyPluginAsync<Options> = async (fastify, { config, ...given }
   let { templates } = given
   fastify.decorate('templates', { getter: () => templates })
   checkCodes(config, templates.smsParameters)
-  checkNames(fastify.accounts, fastify.policy, templates)
+  checkNames(fastify.accounts.listed, fastify.policy, templates)
   warn()
 
   /** Warns of settings that are no mistakes, but perhaps not meant. */
@@ -60,7 +61,7 @@ const reload: FastifyPluginAsync<Options> = async (fastify, { config, ...given }
     const policy = loadPolicy(config.POLICY_FILE, next)
     const accounts = openAccounts(config)
     checkCodes(config, next.smsParameters)
-    checkNames(accounts, policy, next)
+    checkNames(accounts.listed, policy, next)
     // First, since it may still find a mistake; the others cannot.
     fastify.replacePolicy(policy)
     fastify.replaceAccounts(accounts)

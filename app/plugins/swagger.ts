@@ -3,9 +3,9 @@ import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 import { stringify } from 'yaml'
 import { limitTransform } from '../../plugin/index.js'
-import type { Config } from '../config.js'
+import type { Config } from '../config-schema.js'
 import { LOCALES } from '../locales/locale.js'
-import type { Policy } from '../policy.js'
+import type { Policy } from '../policy-schema.js'
 import { mayBeLeftOut } from '../schemas/left-out.js'
 
 const ADMIN_KEY = {

@@ -1,5 +1,5 @@
 import type { FastifyPluginAsync } from 'fastify'
-import type { Config } from '../config.js'
+import type { Config } from '../config-schema.js'
 import { CHANNELS } from '../senders/sender.js'
 import healthz from './healthz.js'
 import metrics from './metrics.js'

@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import { ID_PATTERN } from '../captcha/captchas.js'
-import type { Policy } from '../policy.js'
+import type { Policy } from '../policy-schema.js'
 import { CHANNELS } from '../senders/sender.js'
 import { OneOf, PURPOSE_PATTERN, strict, Time } from './common.js'
 import { choiceOf, Params } from './message.js'

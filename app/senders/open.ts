@@ -1,6 +1,6 @@
 import { ConfigError } from '../check.js'
 import type { Clock } from '../clock.js'
-import type { Config } from '../config.js'
+import type { Config } from '../config-schema.js'
 import { boundNames } from '../templates/codes.js'
 import { guarded } from './breaker.js'
 import { chain } from './chain.js'

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { OWN } from '../../app/policy.js'
+import { OWN } from '../../app/policy-schema.js'
 import { compileIpList } from '../../plugin/index.js'
 import { folderOf } from '../helper/folder.js'
 import { logStream } from '../helper/log-stream.js'

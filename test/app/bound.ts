@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { loadPolicy, type Policy } from '../../app/policy.js'
+import { loadPolicy } from '../../app/policy.js'
+import type { Policy } from '../../app/policy-schema.js'
 import type { Template, TemplateFiles } from '../../app/templates/schema.js'
 import type { Teardown } from '../helper/teardown.js'
 import { loadFiles, templatesFolder } from './template-files.js'

@@ -1,6 +1,7 @@
 import type { InjectOptions } from 'fastify'
 import t from 'tap'
-import { loadPolicy, type Policy } from '../../app/policy.js'
+import { loadPolicy } from '../../app/policy.js'
+import type { Policy } from '../../app/policy-schema.js'
 import { ask, askMail, cancel, E164, resend, status, told, verify, wrong } from './captcha.js'
 import { lastCode, places, post, putOnList } from './helper.js'
 

@@ -2,7 +2,8 @@ import t from 'tap'
 import { check } from '../../app/check.js'
 import { readConfig } from '../../app/config.js'
 import { ConfigSchema } from '../../app/config-schema.js'
-import { loadPolicy, PolicySchema } from '../../app/policy.js'
+import { loadPolicy } from '../../app/policy.js'
+import { PolicySchema } from '../../app/policy-schema.js'
 import { buildApp } from './helper.js'
 
 t.test('variables that are not set have their defaults', async t => {

@@ -1,5 +1,6 @@
 import t from 'tap'
-import { loadPolicy, type Policy } from '../../app/policy.js'
+import { loadPolicy } from '../../app/policy.js'
+import type { Policy } from '../../app/policy-schema.js'
 import type { Rule } from '../../plugin/index.js'
 import { logStream } from '../helper/log-stream.js'
 import { ask, askMail, resend, verify, wrong } from './captcha.js'
