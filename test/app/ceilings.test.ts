@@ -61,6 +61,23 @@ for (const [name, open] of Object.entries(places)) {
       t.equal((await verify(app, next, lastCode(app, E164))).status, 200)
     })
 
+    await t.test('one address uses up a quarter of a number range in an hour, all of it in ten', async t => {
+      const place = await open(t)
+      const app = await place.start()
+      for (let minute = 0; minute < 600; minute += 10) {
+        const i = minute / 10
+        const { status } = await ask(app, { phone: `139000000${String(i).padStart(2, '0')}` })
+        t.equal(status, i % 6 < 5 ? 202 : 429)
+        place.advance(10 * 60_000)
+      }
+      const other = { remoteAddress: '198.51.100.1' }
+      t.match(await ask(app, { phone: '13900000999' }, other), {
+        status: 429,
+        body: { 'violated-policies': ['number-range-24h'] }
+      })
+      t.equal((await ask(app, { phone: '13900001000' }, other)).status, 202, 'a number of the next range')
+    })
+
     await t.test('a hundred guesses are made if resends fail while codes are guessed at', async t => {
       const place = await open(t)
       const sms = provider()
