@@ -1,8 +1,9 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { loadPolicy } from '../../app/policy.js'
 import { OWN } from '../../app/policy-schema.js'
-import { compileIpList } from '../../plugin/index.js'
+import { compileIpList, type Rule } from '../../plugin/index.js'
 import { folderOf } from '../helper/folder.js'
 import { logStream } from '../helper/log-stream.js'
 import { startRedis } from '../helper/redis.js'
@@ -61,6 +62,25 @@ t.test('attempts of a backend are not limited, however the rule writes its key',
       inject(app, { method: 'POST', url: '/v1/captcha', payload: {}, remoteAddress: '198.51.100.7' })
     for (let i = 0; i < 61; i++) await ask()
     t.equal((await ask()).status, 422)
+  }
+})
+
+t.test('BACKENDS changes no rule of attempts that has an allow of its own, or counts by more', async t => {
+  const own = loadPolicy()
+  for (const more of [
+    { allow: ['203.0.113.1'] },
+    { key: ['ip', { value: 'headers.x-tenant' }], optional: true }
+  ]) {
+    const rules = own.rules.map(rule => (rule.name === 'ip-attempts' ? ({ ...rule, ...more } as Rule) : rule))
+    const app = await startApp(t, { BACKENDS: '198.51.100.7' }, { policy: { ...own, rules } })
+    const status = async (remoteAddress: string) => {
+      const headers = { 'x-tenant': 'one' }
+      const options = { method: 'POST' as const, url: '/v1/captcha', payload: {}, headers, remoteAddress }
+      for (let i = 0; i < 60; i++) await inject(app, options)
+      return (await inject(app, options)).status
+    }
+    t.equal(await status('198.51.100.7'), 429)
+    t.equal(await status('203.0.113.1'), 'allow' in more ? 422 : 429)
   }
 })
 

@@ -3,8 +3,8 @@ import { loadPolicy } from '../../app/policy.js'
 import type { Policy } from '../../app/policy-schema.js'
 import type { Rule } from '../../plugin/index.js'
 import { logStream } from '../helper/log-stream.js'
-import { ask, askMail, resend, verify, wrong } from './captcha.js'
-import { type App, type Place, places, putOnList } from './helper.js'
+import { ask, askMail, cancel, resend, verify, wrong } from './captcha.js'
+import { ADMIN_KEY, type App, type Place, places, post, putOnList } from './helper.js'
 import { provider } from './provider.js'
 
 /** The policy as shipped, but with two codes that may be unverified in a block of numbers. */
@@ -18,7 +18,7 @@ function policyOf(changed: Partial<Policy['code']> = {}): Policy {
 /** An app whose messages the test controls. `next` asks for a code for a number of the block not asked for before. */
 async function start(place: Place, policy = policyOf(), more: object = {}) {
   const sms = provider()
-  const app = await place.start({}, { senders: { sms }, policy, ...more })
+  const app = await place.start({ ADMIN_KEY }, { senders: { sms }, policy, ...more })
   let asked = 0
   const next = (purpose = 'register') => {
     const i = asked++
@@ -136,6 +136,55 @@ for (const [name, open] of Object.entries(places)) {
       t.same([(await next()).status, (await next()).status], [202, 202])
       t.match(await next(), REFUSED)
     })
+
+    await t.test(
+      'a code that is cancelled stays counted, and so does one of which nothing is sent',
+      async t => {
+        const { app, sms, next } = await start(await open(t))
+        t.equal((await cancel(app, (await next()).body.id)).status, 204)
+        await app.unfinished()
+        const asked = { phone: '13900000001', purpose: 'reset-password', send: false }
+        t.equal((await ask(app, asked)).status, 202)
+        await app.unfinished()
+        t.match(await next(), REFUSED)
+        t.equal(sms.messages.length, 1)
+      }
+    )
+
+    await t.test('a look-up shows what is used of a block, and an unblock clears nothing of it', async t => {
+      const { app, sms, next } = await start(await open(t))
+      const asking = async (act: string) => {
+        const headers = { 'x-admin-key': ADMIN_KEY }
+        const answer = await post(app, `/v1/admin/recipients/${act}`, { phone: '13900099999' }, { headers })
+        return answer.body
+      }
+      const shown = async () =>
+        (await asking('lookup')).rules.filter(({ rule }: { rule: string }) => rule === 'unverified')
+      const { id } = (await next()).body
+      await next()
+      await asking('unblock')
+      t.match(await shown(), [{ max: 2, used: 2, remaining: 0, windowMs: 3_600_000, refuses: true }])
+      t.match(await next(), REFUSED)
+      t.equal(await verified(app, id, codeAt(sms, 0)), 200)
+      t.match(await shown(), [{ used: 1, refuses: false }])
+    })
+
+    await t.test(
+      'whom the operator allows does not pass a rule that counts by more than the block',
+      async t => {
+        const policy = policyOf()
+        const key = [{ value: 'request.numberBlock' }, { value: 'request.purpose' }]
+        const rules = policy.rules.map(rule =>
+          rule.name === 'unverified' ? ({ ...rule, key } as Rule) : rule
+        )
+        const { app, next } = await start(await open(t), { ...policy, rules })
+        t.same([(await next()).status, (await next()).status], [202, 202])
+        t.match(await next(), REFUSED)
+        t.equal((await next('login')).status, 202, 'another purpose has its own count')
+        await putOnList(app, 'allowed', '+8613900000001')
+        t.match(await ask(app, { phone: '13900000001' }), REFUSED)
+      }
+    )
 
     await t.test('a number that the operator allows is not counted', async t => {
       const { app, next } = await start(await open(t))
