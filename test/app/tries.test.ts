@@ -100,6 +100,12 @@ for (const [name, open] of Object.entries(places)) {
       )
     })
 
+    await t.test('a code is sent if the counts of wrong ones are not told in time', async t => {
+      const app = await (await open(t)).start({ STORE_TIMEOUT: '2000' })
+      app.limit.peek = () => new Promise(() => {})
+      t.match(await ask(app), { status: 202 })
+    })
+
     await t.test(
       'if one rule on wrong codes counts by what clients send, the other still holds codes up',
       async t => {
