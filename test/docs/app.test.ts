@@ -1,9 +1,11 @@
 import t from 'tap'
+import { ACCOUNT_DEFAULTS } from '../../app/accounts/account.js'
 import { build } from '../../app/app.js'
 import { readConfig } from '../../app/config.js'
 import { ConfigSchema } from '../../app/config-schema.js'
 import { FACTS } from '../../app/facts.js'
 import { loadPolicy } from '../../app/policy.js'
+import type { Limit } from '../../plugin/index.js'
 import { type Block, blocksOf, read } from './blocks.js'
 
 const page = read('docs/app.md')
@@ -111,4 +113,31 @@ t.test('the pages name every environment variable, and the page of the API its d
 
 t.test('the page names every rule of the policy', async t => {
   for (const { name } of loadPolicy().rules) t.match(policyPage, `\`${name}\``, name)
+})
+
+t.test('the page names the numbers of each rule of the policy', async t => {
+  const periods: Record<string, string> = { '60s': 'minute', '1h': 'hour', '24h': 'day' }
+  const numbers = new Map(
+    loadPolicy().rules.map(({ name, limits = [] }) => {
+      const most = ({ max, ceiling }: Limit) =>
+        name === 'account' ? ACCOUNT_DEFAULTS.dailyQuota : (ceiling ?? max)
+      return [name, limits.map(limit => `${most(limit)} a ${limit.per ?? periods[String(limit.window)]}`)]
+    })
+  )
+  const rows = [...policyPage.matchAll(/^\| (`[a-z-]+`(?:, `[a-z-]+`)*) \| [^|]+ \| (.+) \|$/gm)]
+  for (const [, names = '', text = ''] of rows) {
+    const words = text.replaceAll('60 s', 'minute').replaceAll('24 h', 'day')
+    let period: string | undefined
+    const shown = [...words.matchAll(/(?<!\w)([\d,]*\d)(\D*)/g)].map(([, most = '', rest = '']) => {
+      period = /minute|hour|day/.exec(rest)?.[0] ?? period
+      return `${most.replaceAll(',', '')} a ${period}`
+    })
+    t.same(
+      shown,
+      [...names.matchAll(/[a-z-]+/g)].flatMap(([name]) => numbers.get(name) ?? []),
+      names
+    )
+    for (const [name] of names.matchAll(/[a-z-]+/g)) numbers.delete(name)
+  }
+  t.equal(numbers.size, 0, 'each rule has its row')
 })
