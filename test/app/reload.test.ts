@@ -10,8 +10,8 @@ import type { Policy } from '../../app/policy-schema.js'
 import type { DecisionEvent } from '../../plugin/index.js'
 import { heardOn } from '../helper/channel.js'
 import { folderOf } from '../helper/folder.js'
-import { ask, E164 } from './captcha.js'
-import { ADMIN_KEY, type App, inject, type Place, places, post, sha256 } from './helper.js'
+import { ask, E164, resend, verify } from './captcha.js'
+import { ADMIN_KEY, type App, inject, lastCode, type Place, places, post, sha256 } from './helper.js'
 import { provider } from './provider.js'
 
 const shop = { id: 'shop', keys: [sha256('key of shop')] }
@@ -120,6 +120,28 @@ for (const [name, open] of Object.entries(places)) {
       events.filter(({ event }) => event === 'send'),
       [{ account: 'shop', outcome: 'sent' }]
     )
+  })
+
+  t.test(`a code of a purpose that is taken away is not resent, but verified (${name})`, async t => {
+    const place = await open(t)
+    const { app, write } = await start(t, place, [shop])
+    const options = { headers: { 'x-api-key': 'key of shop' } }
+    const { register: _, ...purposes } = loadPolicy().purposes
+    const numbers = ['13800137001', '13900137001']
+    const [first, second] = await Promise.all(numbers.map(phone => ask(app, { phone }, options)))
+    place.advance(60_000)
+    for (const [code, change] of [
+      ['PURPOSE_FORBIDDEN', { accounts: [{ ...shop, purposes: ['login'] }] }],
+      ['PURPOSE_UNKNOWN', { accounts: [shop], policy: { ...loadPolicy(), purposes } }]
+    ] as const) {
+      write(change)
+      t.equal((await reload(app)).status, 200)
+      t.match(await resend(app, first?.body.id, options), { body: { code } })
+    }
+    t.equal((await verify(app, first?.body.id, lastCode(app, `+86${numbers[0]}`), {}, options)).status, 200)
+    write({ policy: loadPolicy() })
+    await reload(app)
+    t.equal((await resend(app, second?.body.id, options)).status, 202)
   })
 
   t.test(`a code whose purpose is removed after its send was counted is not sent (${name})`, async t => {
