@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs'
 import { isSupportedCountry } from 'libphonenumber-js/max'
+import type { Rule } from '../plugin/index.js'
 import { checkActions } from './actions.js'
 import { checkBoundParams } from './bound-params.js'
 import { ConfigError, check, parseJson } from './check.js'
-import { checkPaths, factsOf } from './facts.js'
+import { checkPaths, factsOf, reads } from './facts.js'
 import { OWN, type Policy, PolicySchema, RULES } from './policy-schema.js'
 import { NO_COUNTRY } from './recipient.js'
 import { loadTemplates, type Templates } from './templates/templates.js'
@@ -49,12 +50,27 @@ export function observers({ rules }: Policy): string[] {
 
 /** Checks that the rules read only facts that exist, and that none is missing by which endpoints count. */
 function checkRules({ rules }: Policy): void {
-  for (const [i, { name, counts, key, distinct, limits }] of rules.entries()) {
+  for (const [i, rule] of rules.entries()) {
+    const { name, counts, key, distinct, limits } = rule
+    const at = `policy.rules[${i}]`
     for (const [member, value] of Object.entries({ key, distinct, limits }))
-      checkPaths(value, `policy.rules[${i}].${member}`, factsOf({ name, counts }))
+      checkPaths(value, `${at}.${member}`, factsOf({ name, counts }))
+    checkQuotaKnown(rule, at)
   }
   const names = rules.map(({ name }) => name)
   const lacking = RULES.filter(name => !names.includes(name)).map(name => JSON.stringify(name))
   if (lacking.length > 0)
     throw new ConfigError(`policy.rules lacks ${lacking.join(', ')}, by which endpoints count.`)
+}
+
+/** Checks that a rule whose `max` is the quota of a country counts only requests that have one. */
+function checkQuotaKnown({ key, optional, limits = [] }: Rule, at: string): void {
+  if (optional && reads(key, 'request.limitedCountry')) return
+  for (const [i, { max }] of limits.entries()) {
+    if (typeof max !== 'object' || max.value !== 'request.countryQuota') continue
+    const right = 'let the rule be optional, and its key read request.limitedCountry'
+    throw new ConfigError(
+      `${at}.limits[${i}].max (request.countryQuota) is not known of every request; ${right}.`
+    )
+  }
 }

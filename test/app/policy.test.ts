@@ -260,6 +260,14 @@ for (const [name, open] of Object.entries(places)) {
           /policy\.countryQuotas\.CN \(0\) must be >= 1/
         ],
         [
+          'a rule that takes the quota of a country, and counts others',
+          p => ({
+            ...p,
+            rules: p.rules.map(rule => (rule.name === 'country' ? { ...rule, optional: false } : rule))
+          }),
+          /policy\.rules\[\d+\]\.limits\[0\]\.max \(request\.countryQuota\) is not known of every request/
+        ],
+        [
           'a purpose that nobody can ask for',
           p => ({ ...p, purposes: { ...p.purposes, ['__proto__']: p.purposes.login } }),
           /policy\.purposes\.__proto__ /
