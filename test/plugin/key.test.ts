@@ -188,6 +188,24 @@ t.test('a value that a hook has put on the request may be a promise', async t =>
   t.same([await ask('a'), await ask('a'), await ask('b')], [200, 429, 200])
 })
 
+t.test('a path that ends at a function or a symbol is a mistake of the app, not of the client', async t => {
+  const { app, post } = await open(t)
+  app.decorateRequest('who', null as unknown)
+  app.addHook('onRequest', async request => {
+    Object.assign(request, { who: { fn: () => 'a', symbol: Symbol('a') } })
+  })
+  const limitOf = (path: string): Rule => ({ name: 'a', key: { value: path }, limits, optional: true })
+  app.post('/fn', { config: { limit: limitOf('request.who.fn') } }, async () => 'sent')
+  app.post('/symbol', { config: { limit: limitOf('request.who.symbol') } }, async () => 'sent')
+  for (const [url, kind] of [
+    ['/fn', 'a function'],
+    ['/symbol', 'a symbol']
+  ] as const) {
+    const message = `${url.replace('/', 'request.who.')} must be a string, number or boolean, but is ${kind}`
+    t.match((await post(url)).json(), { statusCode: 500, code: 'FST_SEND_LIMIT_FUNCTION', message })
+  }
+})
+
 t.test('a content that cannot be compared is invalid', async t => {
   const { app } = await open(t, { rules: [{ name: 'content', key: { digest: ['body'] }, limits }] })
   for (const content of [new Map([['a', 1]]), { toBuffer: () => '' }, { a: Symbol('a') }]) {
