@@ -1,17 +1,17 @@
 import type { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
-import { limitPlugin } from '../../../plugin/index.js'
+import { limitPlugin, type SendLimitOptions } from '../../../plugin/index.js'
 import { appOf } from '../../helper/face.js'
 import { logStream } from '../../helper/log-stream.js'
 import { startRedis } from '../../helper/redis.js'
 import { until } from '../../helper/until.js'
 
-async function start(t: Test, client: Redis, timeout: number) {
+async function start(t: Test, client: Redis, timeout: number, more: SendLimitOptions = {}) {
   const { lines, stream } = logStream()
   const app = appOf(t, { logger: { level: 'warn', stream } })
   const key = { value: 'body.who' }
   const rules = [{ name: 'who', key, limits: [{ max: 1, window: '60s' }] }]
-  await app.register(limitPlugin, { client, secret: '0123456789abcdef', timeout, rules })
+  await app.register(limitPlugin, { client, secret: '0123456789abcdef', timeout, rules, ...more })
   await app.ready()
   const decidedBy = async (who: string) => (await app.limit.reserve({ who })).store
   const logged = (message: string) => lines.filter(line => JSON.parse(line).msg === message).length
@@ -56,4 +56,13 @@ t.test('a foreign value under a key is logged, and is no outage', async t => {
   t.equal(await decidedBy('b'), 'redis')
   t.equal(logged('redis cannot decide on a request'), 1)
   t.equal(logged('redis does not decide'), 0)
+})
+
+t.test('the memory that stands in for Redis holds no more than maxKeys', async t => {
+  const { client, kill } = await startRedis(t)
+  const { decidedBy } = await start(t, client, 1_000, { maxKeys: 2 })
+  t.equal(await decidedBy('a'), 'redis')
+  await kill()
+  t.same([await decidedBy('b'), await decidedBy('a')], ['memory', 'memory'], 'one is known, one has room')
+  await t.rejects(decidedBy('c'), { code: 'FST_SEND_LIMIT_STORE_FULL' })
 })
