@@ -66,3 +66,14 @@ t.test('the memory that stands in for Redis holds no more than maxKeys', async t
   t.same([await decidedBy('b'), await decidedBy('a')], ['memory', 'memory'], 'one is known, one has room')
   await t.rejects(decidedBy('c'), { code: 'FST_SEND_LIMIT_STORE_FULL' })
 })
+
+t.test('with deny, rules that only observe let nobody pass either while Redis does not answer', async t => {
+  const { client, kill } = await startRedis(t)
+  const rules = [
+    { name: 'who', key: { value: 'body.who' }, mode: 'observe' as const, limits: [{ max: 1, window: '60s' }] }
+  ]
+  const { decidedBy } = await start(t, client, 1_000, { rules, onStoreError: 'deny' })
+  t.same([await decidedBy('a'), await decidedBy('a')], ['redis', 'redis'])
+  await kill()
+  await t.rejects(decidedBy('a'), { code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE' })
+})
