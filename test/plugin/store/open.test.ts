@@ -14,8 +14,9 @@ async function start(t: Test, client: Redis, timeout: number, more: SendLimitOpt
   await app.register(limitPlugin, { client, secret: '0123456789abcdef', timeout, rules, ...more })
   await app.ready()
   const decidedBy = async (who: string) => (await app.limit.reserve({ who })).store
-  const logged = (message: string) => lines.filter(line => JSON.parse(line).msg === message).length
-  return { decidedBy, logged }
+  const found = (message: string) => lines.map(line => JSON.parse(line)).filter(({ msg }) => msg === message)
+  const logged = (message: string) => found(message).length
+  return { app, decidedBy, logged, found }
 }
 
 t.test('a Redis that answers again over the same connection is checked again', async t => {
@@ -65,6 +66,17 @@ t.test('the memory that stands in for Redis holds no more than maxKeys', async t
   await kill()
   t.same([await decidedBy('b'), await decidedBy('a')], ['memory', 'memory'], 'one is known, one has room')
   await t.rejects(decidedBy('c'), { code: 'FST_SEND_LIMIT_STORE_FULL' })
+})
+
+t.test('an app that ends before Redis is back logs how many entries stay uncounted there', async t => {
+  const { client, kill } = await startRedis(t)
+  const { app, decidedBy, found } = await start(t, client, 1_000)
+  await kill()
+  for (const who of ['a', 'b', 'b']) t.equal(await decidedBy(who), 'memory')
+  await app.close()
+  const entries = found('what was admitted without redis may stay uncounted there')
+  t.match(entries, [{ level: 50, entries: 2, onStoreError: 'memory', err: { message: 'the app ends' } }])
+  t.equal(entries.length, 1)
 })
 
 t.test('with deny, rules that only observe let nobody pass either while Redis does not answer', async t => {
