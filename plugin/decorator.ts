@@ -66,8 +66,8 @@ export interface LimitDecorator {
    */
   unblock(keys: Keys): Promise<void>
   /**
-   * Resolves unless it is known that this process does not count together with the others. It sends no command to
-   * Redis; for a readiness probe.
+   * Resolves unless it is known that this process does not count together with the others. Once the server is ready, it
+   * sends no command to Redis; for a readiness probe.
    * @throws SecretMismatchError if Redis was reached only after the start, and other processes there use another secret
    */
   verify(): Promise<void>

@@ -95,8 +95,12 @@ t.test(
     await start(t, client, answering)
     const { app } = await load(t, client, { ...answering, secret: another })
     const differs = { code: 'FST_SEND_LIMIT_SECRET_MISMATCH' }
+    await t.rejects(app.limit.verify(), differs, 'verify, the first call')
     for (const call of ['reserve', 'peek', 'clear', 'block', 'unblock'] as const)
       await t.rejects(async () => void (await app.limit[call]({ all: 'somebody' })), differs, call)
+    const run = app.limit.run({ all: 'somebody' }, () => t.fail('it ran'))
+    await t.rejects(run, differs, 'run')
+    await t.rejects(app.limit.refund('a receipt'), differs, 'refund')
     await t.rejects(async () => void (await app.ready()), differs)
     t.same(await client.keys('sl:{*'), [])
   }
