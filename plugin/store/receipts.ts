@@ -1,10 +1,10 @@
-import { createCipheriv, createDecipheriv, hash, hkdfSync, randomBytes } from 'node:crypto'
+import { createCipheriv, createDecipheriv, createHmac, hash, hkdfSync, randomBytes } from 'node:crypto'
 import { ReceiptError } from '../errors.js'
 import { brief } from './half-sip-hash.js'
 import type { Spec, Taken } from './store.js'
 
 const CIPHER = 'aes-256-gcm'
-const VERSION = 1
+const VERSION = 2
 // Lengths in bytes. A receipt has a head (the version, and an id of secret and scope), a salt, its contents, and a tag.
 const ID = 6
 const HEAD = 1 + ID
@@ -35,14 +35,16 @@ type SlotTuple = [
 
 /**
  * Writes taken slots as a text that may pass through strangers' hands. It is encrypted by AES-256-GCM, so it tells
- * strangers nothing, and they cannot make one. Each receipt has a key of its own, by HKDF: a salt of 128 bits never
- * comes twice, as an IV of 96 bits might among many receipts.
+ * strangers nothing, and they cannot make one. Each receipt has a key and an IV of its own, which HMAC-SHA-512 makes of
+ * its salt: 128 random bits never come twice, as an IV of 96 bits might among many receipts.
  */
 export class Receipts {
   private readonly head: Buffer
+  private readonly key: Buffer
 
   constructor(private readonly options: ReceiptsOptions) {
-    this.head = Buffer.concat([Buffer.of(VERSION), this.derive('id', Buffer.alloc(0), ID)])
+    this.head = Buffer.concat([Buffer.of(VERSION), this.derive('id', ID)])
+    this.key = this.derive('key', KEY)
   }
 
   /** @param taken slots, none of them a lock */
@@ -98,15 +100,15 @@ export class Receipts {
   }
 
   private keyOf(salt: Buffer): [key: Buffer, iv: Buffer] {
-    const both = this.derive('key', salt, KEY + IV)
-    return [both.subarray(0, KEY), both.subarray(KEY)]
+    const bytes = createHmac('sha512', this.key).update(salt).digest()
+    return [bytes.subarray(0, KEY), bytes.subarray(KEY, KEY + IV)]
   }
 
-  private derive(what: string, salt: Buffer, length: number): Buffer {
+  private derive(what: string, length: number): Buffer {
     const { secret, scope } = this.options
     // The scope is hashed, since HKDF takes at most 1,024 bytes of info.
     const info = `fastify-send-limit receipt ${what} ${hash('sha256', scope)}`
-    return Buffer.from(hkdfSync('sha256', secret, salt, info, length))
+    return Buffer.from(hkdfSync('sha256', secret, '', info, length))
   }
 }
 

@@ -22,9 +22,9 @@ const HASHES = {
     sender: 'told',
     resends: '[["53e0c29a-5faf-4580-b80c-f1fe8c2ed716",2,["1","5","1772323500000","","told"]]]',
     receipts:
-      'Ab6rOjuNZxFnNxnmIhkd8uA_sCNjY-R3UiqEZi38y3h-ug5CEecpzG0ZYOrAH0PC1ro6tXdhkRJtk3YodVempFVsD6bxwHnMDrebhHI9pxrC98Jb1' +
-      '4quWqDgPm6uL8biXnx8-rmVluf7Ow Ab6rOjuNZx_H6hqH2_OZqMR35aEfHCtm5UXZBc3F-v6r8aeD_uQJdFGiVcU-wHp3pGplNZnLbhcE0od0rH0' +
-      'q7Iyqd-wyi68ksqfwMn-ph0AA8ebtiIuYTYG2vbbw_52Kspaqqu6ULpTLuA'
+      'Ar6rOjuNZ71fsM-ZbLDS9wqlY9d4WyKTtt4aJgxsu_VAybAniQtUB01blxSr58M2aW2EblHAzJMZm47nTnssG-3LroBL-y868OLowrzj1XtuxNK_c' +
+      'ehnsOSj6wz-nt9QK_StLnAKTenvOA Ar6rOjuNZxbYCsPAtA0loqaHpNWLlsgbb4goGsZQ_7-IGd4DFoAH_tcbNwUN66TJqVY-c_ZNRtWtIQphaaj' +
+      'o-2BqIQm-lzz1FgjdPyc3S3tL60IOmn7MBsDNCz-UQK0BUedlvWrtwMw3tg'
   },
   'idempotency:{_GM_G6yQNBP0DgDi1UM-4A}': {
     QqGRDE3LC9wZmTeDxPBfXA:

@@ -20,10 +20,10 @@ const WRITTEN = {
 }
 /** The receipt of Jane's last send. */
 const RECEIPT =
-  'Af9C1AuCvN6WshKWaMnVeLiiXhmKtl4eYp5odPwmuLh5JobwqGYup64_xkwA7HYkbDjtMY1dPxh6cle_sPi1hLzE5-i6rYaY6TwS' +
-  'xYkUozK22K7mSCgBty_IKcIGxyLW1St5B7U4bH9QONQVxR3iRfy7S_JZcuMJtJa84ojw8F5oRc2my0_UE2PEfvn5SIvu0joSOtxt' +
-  'Ngi3B8LsLCKxEwJy-YLXIImdMfmQl85SRfHLL11fLT6cRlotHDMe5QTWDIybtCRK4-1k2Ko-2Hwyp_gOJTGGv4z2UH0nmgFhiEt0' +
-  'UlLEB7iH55jEuRo3wEDZbvjv1O8mbadbQ9-sc7xhDr6xhjc'
+  'Av9C1AuCvLLt6hQGX75iO7LjHf96m7B4l0kZYpBFcl6pF0KVwzf8uzyryRNAJuKux54IpfEXRMovv9L35_rJpyfD4ll6IfsfBHob' +
+  'NlgBMpsnjwiET5Lhaup5F58k4e6xvxGX5mJt0ha-JV8ec2Kqxvs6X2ZX62iVZ6oDO2MmqfAgqht-AYgBP9gILAwWvltlY7lbsTvt' +
+  'qmp5t-TFzjnyyBOQkGcop3s6EgrQ0T4H19f3EfnGhZ-JMZyiPVHUNoEoua3SaDeFL9Qfwle4y1_NPtE6m4P8Kcsd5L_EroXOWcUt' +
+  '1rsPGSFzl3uycWJ8ZnMmeWqxpfXNmVxArNaIVcYo_xJObtg'
 
 const IP = '192.0.2.1'
 const [JANE, BOB] = ['13800138000', '13800138001']
