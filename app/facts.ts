@@ -70,10 +70,12 @@ export function factsOf({ name, counts }: Pick<Rule, 'name' | 'counts'>): readon
   return FACTS.filter(fact => known.includes(fact.split('.')[1] as string))
 }
 
+const STEPS = FACTS.map(path => [path, path.split('.').slice(1)] as const)
+
 /** The facts of a request, or of an object that stands for one, by their paths. */
 export function factsIn(request: object): Record<string, unknown> {
   const at = (value: unknown, name: string) => (value as Record<string, unknown> | null | undefined)?.[name]
-  return Object.fromEntries(FACTS.map(path => [path, path.split('.').slice(1).reduce(at, request)]))
+  return Object.fromEntries(STEPS.map(([path, steps]) => [path, steps.reduce(at, request as unknown)]))
 }
 
 /**
@@ -101,17 +103,28 @@ export function keysFrom(
   return Object.fromEntries(keys.filter(([, key]) => key !== undefined))
 }
 
+/** The paths of keys, which some requests ask for several times. */
+const knownPaths = new WeakMap<object, readonly string[]>()
+
 /**
  * The path that each part of a key reads; an empty text for a part that reads neither a `value` nor an `ip`. Accepts
  * also what is no key: the plugin refuses that, with its path.
  */
-function pathsOf(key: unknown): string[] {
-  return [key].flat().map(part => {
-    if (part === 'ip') return 'request.ip'
-    const { value, ip } = (part ?? {}) as { value?: unknown; ip?: unknown }
-    const path = value ?? ip
-    return typeof path === 'string' ? path : ''
-  })
+function pathsOf(key: unknown): readonly string[] {
+  if (typeof key !== 'object' || key === null) return [pathOf(key)]
+  let paths = knownPaths.get(key)
+  if (paths === undefined) {
+    paths = [key].flat().map(pathOf)
+    knownPaths.set(key, paths)
+  }
+  return paths
+}
+
+function pathOf(part: unknown): string {
+  if (part === 'ip') return 'request.ip'
+  const { value, ip } = (part ?? {}) as { value?: unknown; ip?: unknown }
+  const path = value ?? ip
+  return typeof path === 'string' ? path : ''
 }
 
 /** Whether a key reads this path, alone or among others. */
