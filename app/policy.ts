@@ -63,11 +63,15 @@ function checkRules({ rules }: Policy): void {
     throw new ConfigError(`policy.rules lacks ${lacking.join(', ')}, by which endpoints count.`)
 }
 
-/** Checks that a rule whose `max` is the quota of a country counts only requests that have one. */
-function checkQuotaKnown({ key, optional, limits = [] }: Rule, at: string): void {
+/**
+ * Checks that a rule whose `max` is the quota of a country counts only requests that have one. Accepts also what is no
+ * limit: the plugin refuses that, with its path.
+ */
+function checkQuotaKnown({ key, optional, limits }: Rule, at: string): void {
   if (optional && reads(key, 'request.limitedCountry')) return
-  for (const [i, { max }] of limits.entries()) {
-    if (typeof max !== 'object' || max.value !== 'request.countryQuota') continue
+  for (const [i, limit] of Object.entries(limits ?? {})) {
+    const { value } = (limit?.max ?? {}) as { value?: unknown }
+    if (value !== 'request.countryQuota') continue
     const right = 'let the rule be optional, and its key read request.limitedCountry'
     throw new ConfigError(
       `${at}.limits[${i}].max (request.countryQuota) is not known of every request; ${right}.`

@@ -22,11 +22,14 @@ function policyFile(t: Test) {
   return { file, write }
 }
 
-/** The policy with another limit on recipients. */
-const withRecipient = (limits: object[]) => (policy: Policy) => ({
+/** The policy with other members of one rule. */
+const withRule = (name: string, members: object) => (policy: Policy) => ({
   ...policy,
-  rules: policy.rules.map(rule => (rule.name === 'recipient' ? { ...rule, limits } : rule))
+  rules: policy.rules.map(rule => (rule.name === name ? { ...rule, ...members } : rule))
 })
+
+/** The policy with another limit on recipients. */
+const withRecipient = (limits: object[]) => withRule('recipient', { limits })
 
 t.test('a policy may serve numbers that belong to no country', async t => {
   const { file, write } = policyFile(t)
@@ -138,7 +141,8 @@ for (const [name, open] of Object.entries(places)) {
 
     await t.test('a policy with a mistake is refused with its path, and changes nothing', async t => {
       const { file, write } = policyFile(t)
-      const app = await (await open(t)).start({ POLICY_FILE: file, ADMIN_KEY })
+      const place = await open(t)
+      const app = await place.start({ POLICY_FILE: file, ADMIN_KEY })
       const wrong: [string, (policy: Policy) => object, RegExp][] = [
         ['a limit', withRecipient([{ max: 0, window: '60s' }]), / policy\.rules\[\d+\]\.limits\[0\]\.max: /],
         [
@@ -220,7 +224,7 @@ for (const [name, open] of Object.entries(places)) {
           ] as const
         ).map(([rule, members, says]): [string, (policy: Policy) => object, RegExp] => [
           `a path of ${rule} that leads nowhere`,
-          p => ({ ...p, rules: p.rules.map(each => (each.name === rule ? { ...each, ...members } : each)) }),
+          withRule(rule, members),
           says
         ]),
         ['the length of codes', p => ({ ...p, code: { ...p.code, digits: 3 } }), /policy\.code\.digits/],
@@ -259,14 +263,25 @@ for (const [name, open] of Object.entries(places)) {
           p => ({ ...p, countryQuotas: { CN: 0 } }),
           /policy\.countryQuotas\.CN \(0\) must be >= 1/
         ],
-        [
-          'a rule that takes the quota of a country, and counts others',
-          p => ({
-            ...p,
-            rules: p.rules.map(rule => (rule.name === 'country' ? { ...rule, optional: false } : rule))
-          }),
-          /policy\.rules\[\d+\]\.limits\[0\]\.max \(request\.countryQuota\) is not known of every request/
-        ],
+        ...[{ optional: false }, { key: { value: 'request.recipient.identity' } }].map(
+          (members): [string, (policy: Policy) => object, RegExp] => [
+            `a rule that takes the quota of a country, and counts others: ${Object.keys(members)}`,
+            withRule('country', members),
+            /policy\.rules\[\d+\]\.limits\[0\]\.max \(request\.countryQuota\) is not known of every request/
+          ]
+        ),
+        ...(
+          [
+            [null, 'limits: null'],
+            [{ max: 1, window: '60s' }, 'limits: '],
+            [[null], 'limits\\[0\\]: null'],
+            [[{ max: null, window: '60s' }], 'limits\\[0\\]\\.max: null']
+          ] as const
+        ).map(([limits, at]): [string, (policy: Policy) => object, RegExp] => [
+          `limits that are none: ${JSON.stringify(limits)}`,
+          withRule('recipient', { limits }),
+          new RegExp(` policy\\.rules\\[\\d+\\]\\.${at}.* is wrong\\. `)
+        ]),
         [
           'a purpose that nobody can ask for',
           p => ({ ...p, purposes: { ...p.purposes, ['__proto__']: p.purposes.login } }),
@@ -275,6 +290,8 @@ for (const [name, open] of Object.entries(places)) {
         ['a member', p => ({ ...p, colour: 'red' }), /policy\.colour/]
       ]
       for (const [what, change, says] of wrong) {
+        // An operator may try 60 times a minute.
+        place.advance(2_000)
         write(change)
         const { status, body } = await reload(app)
         t.match({ status, code: body.code }, { status: 422, code: 'RELOAD_REFUSED' }, what)
