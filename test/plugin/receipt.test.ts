@@ -5,6 +5,7 @@ import fc from 'fast-check'
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import { errors, limitPlugin, type Rule } from '../../plugin/index.js'
+import { Receipts } from '../../plugin/store/receipts.js'
 import { seeded } from '../contract/history.js'
 import { root } from '../docs/blocks.js'
 import { appOf, open } from '../helper/face.js'
@@ -309,6 +310,21 @@ t.test('a receipt of Redis is good only in apps with the same secret and prefix'
     [{ limits: [{ remaining: 3 }, { remaining: 9 }] }],
     'prefixes that give the same keys are the same'
   )
+})
+
+t.test('a receipt of another secret or scope is no good under the head of one that is', t => {
+  const options = { secret: '0123456789abcdef', scope: 'sl:', foreign: 'is foreign' }
+  const own = new Receipts(options)
+  const bytesOf = (receipts: Receipts) => Buffer.from(receipts.make([]), 'base64url')
+  const headed = (receipts: Receipts) =>
+    Buffer.concat([bytesOf(own).subarray(0, 7), bytesOf(receipts).subarray(7)]).toString('base64url')
+  t.same(own.open(headed(new Receipts(options)), Number), [])
+  for (const other of [{ secret: 'another 16 characters' }, { scope: 'other:' }])
+    t.throws(() => own.open(headed(new Receipts({ ...options, ...other })), Number), {
+      code: RECEIPT,
+      message: /^the receipt was altered/
+    })
+  t.end()
 })
 
 t.test('another process, without rules, refunds by a receipt', async t => {
