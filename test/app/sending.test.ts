@@ -65,6 +65,21 @@ for (const [name, open] of Object.entries(places)) {
       t.match(await ask(app), { status: 502, body: { code: 'SEND_FAILED' } })
     })
 
+    await t.test('a problem has the members of a 202 only if the code stays valid', async t => {
+      const { app, sms } = await start()
+      const { body } = await ask(app, { phone: '13900139000' })
+      for (const outcome of ['failed', 'refused', 'limited', 'unknown'] as const) {
+        sms.fail(outcome)
+        const problem = (await ask(app)).body
+        const members = outcome === 'unknown' ? Object.keys(body) : []
+        t.same(
+          Object.keys(body).filter(member => member in problem),
+          members,
+          outcome
+        )
+      }
+    })
+
     await t.test('a message that was sent is 202, also if its sender cannot be noted', async t => {
       const { app } = await start()
       app.captchas.noteSent = async () => {
