@@ -1,14 +1,13 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { loadPolicy } from '../../app/policy.js'
 import { OWN } from '../../app/policy-schema.js'
-import { compileIpList, type Rule } from '../../plugin/index.js'
+import { compileIpList } from '../../plugin/index.js'
 import { folderOf } from '../helper/folder.js'
 import { logStream } from '../helper/log-stream.js'
 import { startRedis } from '../helper/redis.js'
 import { ask } from './captcha.js'
-import { inject, post, startApp } from './helper.js'
+import { inject, post, startApp, withRules } from './helper.js'
 
 const ADMIN_KEY = 'an admin key of 24 characters'
 
@@ -66,13 +65,12 @@ t.test('attempts of a backend are not limited, however the rule writes its key',
 })
 
 t.test('BACKENDS changes no rule of attempts that has an allow of its own, or counts by more', async t => {
-  const own = loadPolicy()
   for (const more of [
     { allow: ['203.0.113.1'] },
     { key: ['ip', { value: 'headers.x-tenant' }], optional: true }
   ]) {
-    const rules = own.rules.map(rule => (rule.name === 'ip-attempts' ? ({ ...rule, ...more } as Rule) : rule))
-    const app = await startApp(t, { BACKENDS: '198.51.100.7' }, { policy: { ...own, rules } })
+    const policy = withRules({ 'ip-attempts': more })
+    const app = await startApp(t, { BACKENDS: '198.51.100.7' }, { policy })
     const status = async (remoteAddress: string) => {
       const headers = { 'x-tenant': 'one' }
       const options = { method: 'POST' as const, url: '/v1/captcha', payload: {}, headers, remoteAddress }

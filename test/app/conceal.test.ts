@@ -4,11 +4,10 @@ import type { AuditEvent } from '../../app/audit/event.js'
 import { loadPolicy } from '../../app/policy.js'
 import type { Policy } from '../../app/policy-schema.js'
 import { SendError } from '../../app/senders/sender.js'
-import type { Rule } from '../../plugin/index.js'
 import { heardOn } from '../helper/channel.js'
 import { until } from '../helper/until.js'
 import { ask, askMail, E164, PHONE, resend, status, verify } from './captcha.js'
-import { type App, places, putOnList } from './helper.js'
+import { type App, places, putOnList, withRules } from './helper.js'
 import { provider } from './provider.js'
 
 const purpose = 'reset-password'
@@ -18,13 +17,8 @@ const block = (app: App) => putOnList(app, 'blocked', '+8613900139000')
 
 /** The policy with this way to resend a code, and with `max` codes a minute for one recipient. */
 function policyOf(mode: 'rotate' | 'reuse', max: number): Policy {
-  const { code, rules, ...rest } = loadPolicy()
-  const often = { limits: [{ max, window: '60s' }] }
-  return {
-    ...rest,
-    code: { ...code, resend: mode },
-    rules: rules.map(rule => (rule.name === 'recipient' ? ({ ...rule, ...often } as Rule) : rule))
-  }
+  const policy = withRules({ recipient: { limits: [{ max, window: '60s' }] } })
+  return { ...policy, code: { ...policy.code, resend: mode } }
 }
 
 /** Has the messages from now on wait, and then fail. @returns lets them fail */

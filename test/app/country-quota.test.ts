@@ -1,12 +1,11 @@
 import t from 'tap'
 import { loadPolicy } from '../../app/policy.js'
-import type { Policy } from '../../app/policy-schema.js'
 import type { Rule } from '../../plugin/index.js'
 import { heardOn } from '../helper/channel.js'
 import { logStream } from '../helper/log-stream.js'
 import { until } from '../helper/until.js'
 import { ask, askMail, resend } from './captcha.js'
-import { type App, KEY, places, post } from './helper.js'
+import { type App, KEY, places, post, withRules } from './helper.js'
 
 const REFUSED = { status: 429, body: { 'violated-policies': ['country'] } }
 const GB = (i: number) => `+44740012345${i}`
@@ -16,12 +15,6 @@ let asked = 0
 const code = (app: App, phone: string) => ask(app, { phone }, { remoteAddress: `198.51.100.${asked++}` })
 
 const sms = (app: App, phone: string) => post(app, '/v1/sms', { phone, template: 'password-changed' })
-
-/** The policy as shipped, with other members in some of its rules, and these quotas. */
-function withRules(changed: Record<string, object>, countryQuotas: Policy['countryQuotas']): Policy {
-  const own = loadPolicy()
-  return { ...own, countryQuotas, rules: own.rules.map(rule => ({ ...rule, ...changed[rule.name] })) }
-}
 
 for (const [name, open] of Object.entries(places)) {
   t.test(`the numbers of a country get as many messages a day as its quota says (${name})`, async t => {
@@ -94,7 +87,7 @@ for (const [name, open] of Object.entries(places)) {
     async t => {
       const place = await open(t)
       const limits: Rule['limits'] = [{ max: 5, per: 'day', timeZone: 'Asia/Shanghai' }]
-      const policy = withRules({ account: { limits } }, { GB: 5 })
+      const policy = { ...withRules({ account: { limits } }), countryQuotas: { GB: 5 } }
       const app = await place.start({ API_KEYS: `${KEY}:GB` }, { policy })
       for (let i = 1; i < 5; i++) await code(app, GB(i))
       for (const whose of ['rule="account",account="GB"', 'rule="country",country="GB"'])
@@ -109,7 +102,8 @@ for (const [name, open] of Object.entries(places)) {
 t.test('a rule that counts by more than the country has no gauge, and reports nothing', async t => {
   const place = await places.memory(t)
   const key = [{ value: 'request.limitedCountry' }, { value: 'request.account.id' }]
-  const app = await place.start({}, { policy: withRules({ country: { key } }, { GB: 1 }) })
+  const policy = { ...withRules({ country: { key } }), countryQuotas: { GB: 1 } }
+  const app = await place.start({}, { policy })
   t.equal((await code(app, GB(1))).status, 202)
   t.match(await code(app, GB(2)), REFUSED)
   t.notMatch(await app.metrics.registry.metrics(), /^quota.*rule="country"/m)

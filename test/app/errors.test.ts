@@ -4,12 +4,11 @@ import { mock } from 'node:test'
 import t from 'tap'
 import { build } from '../../app/app.js'
 import { handlerTimeoutOf, readConfig } from '../../app/config.js'
-import { loadPolicy } from '../../app/policy.js'
 import { problem } from '../../app/problem.js'
 import { answersTo, listen } from '../helper/listen.js'
 import { logStream } from '../helper/log-stream.js'
 import { startRedis } from '../helper/redis.js'
-import { buildApp, post } from './helper.js'
+import { buildApp, post, withRules } from './helper.js'
 
 const POST = 'POST /v1/captcha HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n'
 
@@ -191,11 +190,10 @@ t.test('a problem names its request by the id that the log has, another for each
 })
 
 t.test('a problem about the missing key of a rule names that key', async t => {
-  const { rules, ...own } = loadPolicy()
   const key = { value: 'headers.x-tenant' }
-  const changed = rules.map(rule => (rule.name === 'ip-attempts' ? { ...rule, key } : rule))
+  const policy = withRules({ 'ip-attempts': { key } })
   const config = readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent' })
-  const app = await build(config, { policy: { ...own, rules: changed } })
+  const app = await build(config, { policy })
   t.teardown(() => app.close())
   const { statusCode, body } = await app.inject(`/v1/captcha/${'A'.repeat(22)}`)
   const problem = JSON.parse(body)

@@ -4,6 +4,8 @@ import type { Test } from 'tap'
 import { type BuildOptions, build } from '../../app/app.js'
 import { readConfig } from '../../app/config.js'
 import type { Standing } from '../../app/lists/lists.js'
+import { loadPolicy } from '../../app/policy.js'
+import type { Policy } from '../../app/policy-schema.js'
 import { startRedis } from '../helper/redis.js'
 import { START_MS, stillClock } from './still-clock.js'
 
@@ -18,6 +20,11 @@ export const sha256 = (key: string) => createHash('sha256').update(key).digest('
 export interface Place {
   advance(ms: number): void
   start(env?: NodeJS.ProcessEnv, options?: BuildOptions): Promise<App>
+}
+
+/** A policy with other members in some of its rules, by their names. */
+export function withRules(changed: Record<string, object>, policy = loadPolicy()): Policy {
+  return { ...policy, rules: policy.rules.map(rule => ({ ...rule, ...changed[rule.name] })) }
 }
 
 /** An app, closed in teardown; not ready yet, so that routes may follow. */

@@ -3,8 +3,6 @@ import type { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import type { BuildOptions } from '../../app/app.js'
 import type { AuditEvent } from '../../app/audit/event.js'
-import { loadPolicy } from '../../app/policy.js'
-import type { Rule } from '../../plugin/index.js'
 import { read } from '../docs/blocks.js'
 import { heardOn } from '../helper/channel.js'
 import { folderOf } from '../helper/folder.js'
@@ -14,7 +12,7 @@ import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
 import { way } from '../helper/way.js'
 import { resend, verify, wrong } from './captcha.js'
-import { type App, buildApp, places, post } from './helper.js'
+import { type App, buildApp, places, post, withRules } from './helper.js'
 import { provider } from './provider.js'
 
 const ask = (app: App, phone = '13800138000') => post(app, '/v1/captcha', { phone, purpose: 'login' })
@@ -195,10 +193,8 @@ t.test('metrics count decisions, refusals by rule, and duplicates', async t => {
 })
 
 t.test('a rule that refuses by several of its limits counts as one refusal', async t => {
-  const policy = loadPolicy()
   const limits = ['60s', '1h'].map(window => ({ max: 1, window }))
-  const rules = policy.rules.map(rule => (rule.name === 'recipient' ? { ...rule, limits } : rule) as Rule)
-  const app = await (await places.memory(t)).start({}, { policy: { ...policy, rules } })
+  const app = await (await places.memory(t)).start({}, { policy: withRules({ recipient: { limits } }) })
   await ask(app)
   t.match(await ask(app), { status: 429, body: { 'violated-policies': ['recipient-60s', 'recipient-1h'] } })
   showsAll(t, (await app.inject('/metrics')).body, [

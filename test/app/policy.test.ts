@@ -10,7 +10,7 @@ import { heardOn } from '../helper/channel.js'
 import { folderOf } from '../helper/folder.js'
 import { logStream } from '../helper/log-stream.js'
 import { ask, E164, resend, status, verify } from './captcha.js'
-import { ADMIN_KEY, lastCode, places, post, putOnList, reload } from './helper.js'
+import { ADMIN_KEY, lastCode, places, post, putOnList, reload, withRules } from './helper.js'
 import { provider } from './provider.js'
 
 function policyFile(t: Test) {
@@ -22,14 +22,8 @@ function policyFile(t: Test) {
   return { file, write }
 }
 
-/** The policy with other members of one rule. */
-const withRule = (name: string, members: object) => (policy: Policy) => ({
-  ...policy,
-  rules: policy.rules.map(rule => (rule.name === name ? { ...rule, ...members } : rule))
-})
-
 /** The policy with another limit on recipients. */
-const withRecipient = (limits: object[]) => withRule('recipient', { limits })
+const withRecipient = (limits: unknown) => (policy: Policy) => withRules({ recipient: { limits } }, policy)
 
 t.test('a policy may serve numbers that belong to no country', async t => {
   const { file, write } = policyFile(t)
@@ -224,7 +218,7 @@ for (const [name, open] of Object.entries(places)) {
           ] as const
         ).map(([rule, members, says]): [string, (policy: Policy) => object, RegExp] => [
           `a path of ${rule} that leads nowhere`,
-          withRule(rule, members),
+          policy => withRules({ [rule]: members }, policy),
           says
         ]),
         ['the length of codes', p => ({ ...p, code: { ...p.code, digits: 3 } }), /policy\.code\.digits/],
@@ -266,7 +260,7 @@ for (const [name, open] of Object.entries(places)) {
         ...[{ optional: false }, { key: { value: 'request.recipient.identity' } }].map(
           (members): [string, (policy: Policy) => object, RegExp] => [
             `a rule that takes the quota of a country, and counts others: ${Object.keys(members)}`,
-            withRule('country', members),
+            policy => withRules({ country: members }, policy),
             /policy\.rules\[\d+\]\.limits\[0\]\.max \(request\.countryQuota\) is not known of every request/
           ]
         ),
@@ -279,7 +273,7 @@ for (const [name, open] of Object.entries(places)) {
           ] as const
         ).map(([limits, at]): [string, (policy: Policy) => object, RegExp] => [
           `limits that are none: ${JSON.stringify(limits)}`,
-          withRule('recipient', { limits }),
+          withRecipient(limits),
           new RegExp(` policy\\.rules\\[\\d+\\]\\.${at}.* is wrong\\. `)
         ]),
         [

@@ -1,13 +1,11 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { loadPolicy } from '../../app/policy.js'
-import type { Policy } from '../../app/policy-schema.js'
 import type { Rule } from '../../plugin/index.js'
 import { folderOf } from '../helper/folder.js'
 import { startRedis } from '../helper/redis.js'
 import { ask } from './captcha.js'
-import { type App, inject, KEY, places, post, sha256, startApp } from './helper.js'
+import { type App, inject, KEY, places, post, sha256, startApp, withRules } from './helper.js'
 import { provider } from './provider.js'
 import { START_MS } from './still-clock.js'
 
@@ -68,10 +66,8 @@ for (const [name, open] of Object.entries(places)) {
 }
 
 t.test('GET /v1/quota tells the limits that the policy has on accounts', async t => {
-  const policy = loadPolicy()
   const limitsOf = async (members: Partial<Rule>) => {
-    const rules = policy.rules.map(rule => (rule.name === 'account' ? { ...rule, ...members } : rule))
-    const app = await (await places.memory(t)).start({}, { policy: { ...policy, rules } as Policy })
+    const app = await (await places.memory(t)).start({}, { policy: withRules({ account: members }) })
     t.equal((await ask(app)).status, 202)
     return (await quotaOf(app)).body.limits
   }

@@ -4,29 +4,25 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { json, text as textOf } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
-import { loadPolicy } from '../../app/policy.js'
-import type { Rule } from '../../plugin/index.js'
 import { blocksOf } from '../docs/blocks.js'
 import { createClock } from '../helper/clock.js'
 import { folderOf } from '../helper/folder.js'
 import { startRedis } from '../helper/redis.js'
 import { without } from '../helper/without.js'
 import { ask } from './captcha.js'
-import { ADMIN_KEY, type App, post, startApp } from './helper.js'
+import { ADMIN_KEY, type App, post, startApp, withRules } from './helper.js'
 import { listen } from './senders/servers.js'
 
 const script = blocksOf('docs/runbook.md').find(({ use }) => use === 'recipients')?.text ?? ''
 const skip = without('bash') || without('curl') || without('jq')
 
-const policy = loadPolicy()
 // So that a script may make more than 60 calls a minute.
-const limits = [{ max: 1_000, window: '60s' }]
-const rules = policy.rules.map(rule => (rule.name === 'admin-attempts' ? { ...rule, limits } : rule) as Rule)
+const policy = withRules({ 'admin-attempts': { limits: [{ max: 1_000, window: '60s' }] } })
 
 /** An app on a Redis of its own, as after one was lost. */
 async function open(t: Test, env: NodeJS.ProcessEnv) {
   const { url } = await startRedis(t)
-  const app = await startApp(t, { ADMIN_KEY, REDIS_URL: url, ...env }, { policy: { ...policy, rules } })
+  const app = await startApp(t, { ADMIN_KEY, REDIS_URL: url, ...env }, { policy })
   await app.listen({ host: '127.0.0.1', port: 0 })
   return app
 }

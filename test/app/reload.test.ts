@@ -11,7 +11,17 @@ import type { DecisionEvent } from '../../plugin/index.js'
 import { heardOn } from '../helper/channel.js'
 import { folderOf } from '../helper/folder.js'
 import { ask, E164, resend, verify } from './captcha.js'
-import { ADMIN_KEY, type App, inject, lastCode, type Place, places, post, sha256 } from './helper.js'
+import {
+  ADMIN_KEY,
+  type App,
+  inject,
+  lastCode,
+  type Place,
+  places,
+  post,
+  sha256,
+  withRules
+} from './helper.js'
 import { provider } from './provider.js'
 
 const shop = { id: 'shop', keys: [sha256('key of shop')] }
@@ -167,10 +177,7 @@ for (const [name, open] of Object.entries(places)) {
 
 const policy = loadPolicy()
 const { login: _, ...fewer } = policy.purposes
-const limited = (limits: object[]): object => ({
-  ...policy,
-  rules: policy.rules.map(rule => (rule.name === 'account' ? { ...rule, limits } : rule))
-})
+const limited = (limits: object[]) => withRules({ account: { limits } })
 const pay = { ...policy, purposes: { ...policy.purposes, pay: policy.purposes.login } }
 
 t.test('a mistake in policy or accounts changes neither, and is named with its path', async t => {
@@ -225,9 +232,9 @@ t.test('a duplicate that the rules before a reload refuse counts as one after it
   const message = { phone: E164, template: 'password-changed' }
   for (let i = 0; i < 2; i++) t.equal((await post(app, '/v1/sms', message)).status, 202)
   const key = [{ value: 'request.recipient.identity' }]
-  const rules = policy.rules.map(rule => (rule.name === 'same-content' ? { ...rule, key } : rule))
+  const next = withRules({ 'same-content': { key } })
   const decided = (event: unknown) => {
-    if ((event as DecisionEvent).stage === 'attempts') app.replacePolicy({ ...policy, rules })
+    if ((event as DecisionEvent).stage === 'attempts') app.replacePolicy(next)
   }
   subscribe('fastify-send-limit:decision', decided)
   t.teardown(() => unsubscribe('fastify-send-limit:decision', decided))

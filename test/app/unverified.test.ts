@@ -1,18 +1,15 @@
 import t from 'tap'
 import { loadPolicy } from '../../app/policy.js'
 import type { Policy } from '../../app/policy-schema.js'
-import type { Rule } from '../../plugin/index.js'
 import { logStream } from '../helper/log-stream.js'
 import { ask, askMail, cancel, resend, verify, wrong } from './captcha.js'
-import { ADMIN_KEY, type App, type Place, places, post, putOnList } from './helper.js'
+import { ADMIN_KEY, type App, type Place, places, post, putOnList, withRules } from './helper.js'
 import { provider } from './provider.js'
 
 /** The policy as shipped, but with two codes that may be unverified in a block of numbers. */
 function policyOf(changed: Partial<Policy['code']> = {}): Policy {
-  const own = loadPolicy()
-  const limits = [{ max: 2, window: '1h' }]
-  const rules = own.rules.map(rule => (rule.name === 'unverified' ? ({ ...rule, limits } as Rule) : rule))
-  return { ...own, code: { ...own.code, ...changed }, rules }
+  const policy = withRules({ unverified: { limits: [{ max: 2, window: '1h' }] } })
+  return { ...policy, code: { ...policy.code, ...changed } }
 }
 
 /** An app whose messages the test controls. `next` asks for a code for a number of the block not asked for before. */
@@ -172,12 +169,9 @@ for (const [name, open] of Object.entries(places)) {
     await t.test(
       'whom the operator allows does not pass a rule that counts by more than the block',
       async t => {
-        const policy = policyOf()
         const key = [{ value: 'request.numberBlock' }, { value: 'request.purpose' }]
-        const rules = policy.rules.map(rule =>
-          rule.name === 'unverified' ? ({ ...rule, key } as Rule) : rule
-        )
-        const { app, next } = await start(await open(t), { ...policy, rules })
+        const policy = withRules({ unverified: { key } }, policyOf())
+        const { app, next } = await start(await open(t), policy)
         t.same([(await next()).status, (await next()).status], [202, 202])
         t.match(await next(), REFUSED)
         t.equal((await next('login')).status, 202, 'another purpose has its own count')
