@@ -54,6 +54,11 @@ function refusalClass(
   ) as unknown as LimitErrorConstructor
 }
 
+/** Makes a class of errors that all requests of a flood may meet: a stack would take longer than a decision. */
+function storeError<Code extends string>(code: Code, message: string) {
+  return createError(code, message, 503, Error, false)
+}
+
 /** Any refusal, for `instanceof`: it is one of the three below. */
 export const LimitError = refusalClass('FST_SEND_LIMIT', 'refused by: %s', 429, Error)
 /** 429: a limit is reached until its window has moved on; or a filter refuses and names a time to wait. */
@@ -84,16 +89,14 @@ export const KeyInvalidError = createError('FST_SEND_LIMIT_KEY_INVALID', '%s is 
  */
 export const FunctionError = createError('FST_SEND_LIMIT_FUNCTION', '%s must %s', 500)
 /** The store did not answer, or not in time, and nothing stands in for it. */
-export const StoreUnavailableError = createError(
+export const StoreUnavailableError = storeError(
   'FST_SEND_LIMIT_STORE_UNAVAILABLE',
-  'the limits cannot be checked now',
-  503
+  'the limits cannot be checked now'
 )
 /** The memory store is full of live limits. */
-export const StoreFullError = createError(
+export const StoreFullError = storeError(
   'FST_SEND_LIMIT_STORE_FULL',
-  'the memory store is full of live limits',
-  503
+  'the memory store is full of live limits'
 )
 /** A key function, a promise at the path of a key, or a filter took longer than the option `timeout`. */
 export const TimeoutError = createError('FST_SEND_LIMIT_TIMEOUT', '%s took longer than %d ms', 503)

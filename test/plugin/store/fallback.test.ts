@@ -30,7 +30,7 @@ import { type RedisServer as Server, scriptCalls, startRedis } from '../../helpe
 import { until } from '../../helper/until.js'
 
 const TIMEOUT_MS = 400
-const UNAVAILABLE = { code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE', statusCode: 503 }
+const UNAVAILABLE = { code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE', statusCode: 503, stack: undefined }
 type Substitute = FallbackOptions['substitute']
 
 /** Options for Redis that report nothing. */
