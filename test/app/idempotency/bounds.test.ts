@@ -286,6 +286,31 @@ t.test('an expiry that was lost or shortened is set anew to that of the last kep
   }
 })
 
+t.test('of many keys in use Redis looks at a hundred only', async t => {
+  const { client, clock } = await startRedis(t, { clock: true })
+  const answers = new RedisAnswers(client, { perScope: 300, keepMs: DAY })
+  const slot = (key: string): Slot => ({ scope: 'scope', key })
+  const begin = (key: string) => answers.begin(slot(key), 'b'.repeat(22), 'token', LEASE)
+  const looks = async () => Number(/cmdstat_hget:calls=(\d+)/.exec(await client.info('commandstats'))?.[1])
+  for (const key of ['older', 'newer']) {
+    await begin(key)
+    await answers.finish(slot(key), 'token', key)
+    clock.advance(1)
+  }
+  for (let i = 2; i < 300; i++) await begin(`${i}`)
+  for (const [key, is] of [
+    ['next', 'begun'],
+    ['last', 'begun'],
+    ['another', 'full']
+  ] as const) {
+    await client.config('RESETSTAT')
+    t.same(await begin(key), { is }, key)
+    t.ok((await looks()) <= 102, `${key}: itself, a hundred, and an answer`)
+    if (key === 'next')
+      t.same(await begin('newer'), { is: 'finished', answer: 'newer' }, 'the older one went')
+  }
+})
+
 t.test('the oldest answer is given up also after the clock was set back', async t => {
   const { client, clock } = await startRedis(t, { clock: true })
   const answers = new RedisAnswers(client, { perScope: 3, keepMs: DAY })
