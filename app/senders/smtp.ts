@@ -2,6 +2,9 @@ import type { Readable } from 'node:stream'
 import { provider } from './provider.js'
 import { type Message, SendError } from './sender.js'
 
+/** The most connections. While all are busy, further messages wait in a queue. */
+const CONNECTIONS = 5
+
 /** Mail through a server, over connections that are kept open. */
 export const smtp = provider({
   channels: ['mail'],
@@ -11,6 +14,7 @@ export const smtp = provider({
     const { createTransport } = await import('nodemailer')
     const transport = createTransport({
       pool: true,
+      maxConnections: CONNECTIONS,
       url,
       requireTLS: (tls ?? (env === 'production' ? 'required' : 'opportunistic')) === 'required',
       connectionTimeout: ms * 0.4,
@@ -21,11 +25,17 @@ export const smtp = provider({
       disableFileAccess: true,
       disableUrlAccess: true
     })
+    let underWay = 0
+    let begun = 0
     transport.use('stream', (mail, done) => {
       const { watch } = mail.data as Watched
       const { message } = mail
       const create = message.createReadStream.bind(message)
-      message.createReadStream = options => (watch.body = create(options))
+      message.createReadStream = options => {
+        begun++
+        watch.body = create(options)
+        return watch.body
+      }
       done()
     })
     return {
@@ -35,6 +45,14 @@ export const smtp = provider({
         check(message)
         const { to, subject = '', text, html } = message
         const watch: Watched['watch'] = {}
+        const queued = new AbortController()
+        let seen = begun
+        // If the server has begun no message meanwhile, the queue may never move: leave time for the next sender.
+        const giveUp = () => {
+          if (watch.body === undefined && seen === begun) queued.abort()
+          seen = begun
+        }
+        const timer = underWay++ < CONNECTIONS ? undefined : setInterval(giveUp, ms * 0.4)
         // `to` is an object, so that nodemailer does not parse the address and take it for several.
         const mail = {
           from,
@@ -42,14 +60,18 @@ export const smtp = provider({
           headers: { subject: encoded(subject), 'auto-submitted': 'auto-generated' },
           text,
           ...(html && { html }),
-          signal,
+          signal: AbortSignal.any([signal, queued.signal]),
           watch
         }
         try {
           const { messageId } = await transport.sendMail(mail)
           return { sender: 'smtp', reference: messageId }
         } catch (error) {
+          if (queued.signal.aborted) throw new SendError('failed', { code: 'ETIMEDOUT' })
           throw outcomeOf(error as SmtpError, watch.body?.readableDidRead === true, to)
+        } finally {
+          underWay--
+          clearInterval(timer)
         }
       },
       close: () => transport.close()

@@ -206,6 +206,19 @@ t.test('a server that never greets is given up, and nothing was sent', { timeout
   }
 })
 
+t.test('messages that wait for a connection are given up in time for the next sender', async t => {
+  const many = (sender: Awaited<ReturnType<typeof open>>) =>
+    Promise.all(Array.from({ length: 16 }, () => sent(t, sender, mail(), AbortSignal.timeout(2_000))))
+  const silent = await open(t, `smtp://${await startSilence(t)}`, { SEND_TIMEOUT: '2000' })
+  for (const each of await many(silent)) t.match(each, { outcome: 'failed', code: 'ETIMEDOUT' })
+  const mailbox = await startMail(t)
+  mailbox.mode = 'hang'
+  const outcomes = await many(await open(t, mailbox.url, { SEND_TIMEOUT: '2000' }))
+  t.equal(mailbox.received.length, 5)
+  t.equal(outcomes.filter(({ outcome }) => outcome === 'unknown').length, 5)
+  t.equal(outcomes.filter(({ code, outcome }) => outcome === 'failed' && code === 'ETIMEDOUT').length, 11)
+})
+
 t.test(
   'without SMTPUTF8, a refusal of the data for a mailbox beyond ASCII is a fault of the message',
   async t => {
