@@ -53,7 +53,7 @@ async function bench(all: Closing): Promise<void> {
 
   async function start(name: string) {
     const PORT = String(await freePort())
-    const child = await Child.start(all, module('server'), [name], SERVER_CORE, { ...env, PORT })
+    const child = await Child.start(all, module('server'), [name], SERVER_CORE, { env: { ...env, PORT } })
     return { child, port: Number(PORT) }
   }
   const servers = { bare: await start('bare'), api: await start('api') }

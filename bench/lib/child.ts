@@ -17,17 +17,18 @@ export class Child {
 
   /**
    * @param args the arguments that the module finds after its name in `process.argv`
-   * @param env its environment, in place of this process's; with it, the output of the child is dropped
+   * @param options `env`: its environment, in place of this process's; with it, the output of the child is dropped.
+   *   `flags`: further flags of V8
    */
   static async start(
     closing: Closing,
     module: string,
     args: string[],
     core: number,
-    env?: NodeJS.ProcessEnv
+    { env, flags = [] }: { env?: NodeJS.ProcessEnv; flags?: string[] } = {}
   ): Promise<Child> {
     const child = fork(fileURLToPath(module), ['--child', ...args], {
-      execArgv: ['--expose-gc'],
+      execArgv: ['--expose-gc', ...flags],
       env: env ?? process.env,
       stdio: ['ignore', env === undefined ? 'inherit' : 'ignore', 'inherit', 'ipc']
     })
