@@ -437,6 +437,10 @@ t.test('bad input is refused with its code, changes nothing, and is in the audit
   t.match(events().slice(cases.length), [{ action: 'block', outcome: 'failed' }])
   t.notMatch(linesOf(file).join(), phone)
   t.same((await list(app)).body.recipients, [])
+  const before = events().length
+  const hostless = await act(app, 'block', { phone }, { headers: { ...headers, host: 'a b' } })
+  t.match(hostless, { status: 400, body: { code: 'HOST_INVALID' } })
+  t.equal(events().length, before, 'without a host, a request is refused before its key is looked at')
 })
 
 t.test('each request is in the audit trail, with recipients masked', async t => {
