@@ -45,14 +45,18 @@ export const smtp = provider({
         check(message)
         const { to, subject = '', text, html } = message
         const watch: Watched['watch'] = {}
-        const queued = new AbortController()
+        const early = new AbortController()
         let seen = begun
         // If the server has begun no message meanwhile, the queue may never move: leave time for the next sender.
         const giveUp = () => {
-          if (watch.body === undefined && seen === begun) queued.abort()
+          if (watch.body === undefined && seen === begun) early.abort()
           seen = begun
         }
         const timer = underWay++ < CONNECTIONS ? undefined : setInterval(giveUp, ms * 0.4)
+        // The time-out of the socket starts anew with each byte, and with the second try.
+        const last = setTimeout(() => {
+          if (watch.body?.readableDidRead !== true) early.abort()
+        }, ms * 0.8)
         // `to` is an object, so that nodemailer does not parse the address and take it for several.
         const mail = {
           from,
@@ -60,18 +64,19 @@ export const smtp = provider({
           headers: { subject: encoded(subject), 'auto-submitted': 'auto-generated' },
           text,
           ...(html && { html }),
-          signal: AbortSignal.any([signal, queued.signal]),
+          signal: AbortSignal.any([signal, early.signal]),
           watch
         }
         try {
           const { messageId } = await transport.sendMail(mail)
           return { sender: 'smtp', reference: messageId }
         } catch (error) {
-          if (queued.signal.aborted) throw new SendError('failed', { code: 'ETIMEDOUT' })
+          if (early.signal.aborted) throw new SendError('failed', { code: 'ETIMEDOUT' })
           throw outcomeOf(error as SmtpError, watch.body?.readableDidRead === true, to)
         } finally {
           underWay--
           clearInterval(timer)
+          clearTimeout(last)
         }
       },
       close: () => transport.close()

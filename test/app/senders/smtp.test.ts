@@ -206,6 +206,17 @@ t.test('a server that never greets is given up, and nothing was sent', { timeout
   }
 })
 
+t.test('a server that falls silent before a message is given up in time for the next sender', async t => {
+  for (const kept of [false, true]) {
+    const mailbox = await startMail(t)
+    const sender = await open(t, mailbox.url, { SEND_TIMEOUT: '1000' })
+    if (kept) await sent(t, sender, mail())
+    mailbox.mode = 'hang-early'
+    const outcome = await sent(t, sender, mail(), AbortSignal.timeout(1_000))
+    t.match(outcome, { outcome: 'failed', code: 'ETIMEDOUT' }, kept ? 'kept' : 'new')
+  }
+})
+
 t.test('messages that wait for a connection are given up in time for the next sender', async t => {
   const many = (sender: Awaited<ReturnType<typeof open>>) =>
     Promise.all(Array.from({ length: 16 }, () => sent(t, sender, mail(), AbortSignal.timeout(2_000))))
