@@ -1,5 +1,7 @@
+import { lookup } from 'node:dns'
 import { type ClientRequestArgs, Agent as HttpAgent } from 'node:http'
 import { Agent as HttpsAgent } from 'node:https'
+import type { LookupFunction } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { createSecureContext } from 'node:tls'
 
@@ -21,9 +23,29 @@ export function agents(sendMs: number) {
   // Shared: creating one for each connection would read all root certificates each time.
   const secureContext = createSecureContext()
   return {
-    http: marked(new HttpAgent(), 'connect', connectMs),
-    https: marked(new HttpsAgent({ secureContext }), 'secureConnect', connectMs)
+    http: marked(new HttpAgent({ lookup: shared }), 'connect', connectMs),
+    https: marked(new HttpsAgent({ lookup: shared, secureContext }), 'secureConnect', connectMs)
   }
+}
+
+type Told = Parameters<LookupFunction>[2]
+
+const lookups = new Map<string, Told[]>()
+
+/**
+ * Looks up a name once for all who ask meanwhile. Node does two lookups at a time, and none can be given up: those of a
+ * provider whose name servers are silent would keep the next provider from being found.
+ */
+const shared: LookupFunction = (name, options, callback) => {
+  const key = JSON.stringify([name, options])
+  const others = lookups.get(key)
+  if (others !== undefined) return void others.push(callback)
+  const all = [callback]
+  lookups.set(key, all)
+  lookup(name, options, (...answer: Parameters<Told>) => {
+    lookups.delete(key)
+    for (const tell of all) tell(...answer)
+  })
 }
 
 /**

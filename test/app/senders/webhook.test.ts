@@ -1,3 +1,4 @@
+import { createHook } from 'node:async_hooks'
 import { createHmac } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
@@ -109,6 +110,20 @@ t.test('a service that is connected may take its time', async t => {
   mock.timers.tick(9_999)
   response.writeHead(202).end()
   t.match(await sending, { outcome: 'sent' })
+})
+
+t.test('messages that ask for a name at once share its lookup, of which Node does few at a time', async t => {
+  const { url, asked } = await startProvider(t, { status: 202, body: '' })
+  const sender = await open(url.replace('127.0.0.1', 'localhost'))
+  let lookups = 0
+  const hook = createHook({ init: (_id, type) => void (type === 'GETADDRINFOREQWRAP' && lookups++) }).enable()
+  t.teardown(() => hook.disable())
+  for (const round of [1, 2]) {
+    const outcomes = await Promise.all(Array.from({ length: 8 }, () => sent(t, sender)))
+    for (const each of outcomes) t.match(each, { outcome: 'sent' })
+    t.equal(lookups, round, 'a name is looked up anew when its lookup is over')
+  }
+  t.equal(asked.length, 16)
 })
 
 t.test('an upgrade of the connection makes the outcome unknown', { timeout: 30_000 }, async t => {
