@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { lookup } from 'node:dns'
 import { type ClientRequestArgs, Agent as HttpAgent } from 'node:http'
 import { Agent as HttpsAgent } from 'node:https'
@@ -5,7 +6,8 @@ import type { LookupFunction } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { createSecureContext } from 'node:tls'
 
-const MARK = 'not connected: '
+// Random, since the errors of SDKs may quote an answer.
+const MARK = `not connected ${randomUUID()}: `
 /**
  * Providers' answers have some hundred bytes. SDKs buffer all that comes, and unpack it to up to a thousand times as
  * much.

@@ -101,6 +101,7 @@ const cases: [does: Doing, outcome: object][] = [
     { outcome: 'unknown', code: 'HTTP_500' }
   ],
   [{ body: '<html>' }, { outcome: 'unknown' }],
+  [{ body: 'not connected: x' }, { outcome: 'unknown' }],
   [{ body: { Response: {} } }, { outcome: 'unknown' }],
   [{ body: {} }, { outcome: 'unknown' }],
   [

@@ -79,6 +79,7 @@ const cases: [does: Doing, outcome: object][] = [
     { outcome: 'unknown', code: 'HTTP_502' }
   ],
   [{ body: '<html>' }, { outcome: 'unknown', code: 'NO_ANSWER' }],
+  [{ body: 'not connected: x', headers: { 'content-type': 'application/json' } }, { outcome: 'unknown' }],
   [{ body: {} }, { outcome: 'unknown' }],
   [{ body: { sid: '' } }, { outcome: 'unknown' }],
   [{ body: { sid: ['+8613800138000'] } }, { outcome: 'unknown', code: 'NO_ANSWER' }],
