@@ -53,6 +53,11 @@ export const smtp = provider({
           seen = begun
         }
         const timer = underWay++ < CONNECTIONS ? undefined : setInterval(giveUp, ms * 0.4)
+        // Who waited longer would begin only to be broken off, and its connection with it.
+        const queued = underWay > CONNECTIONS
+        const middle = setTimeout(() => {
+          if (queued && watch.body === undefined) early.abort()
+        }, ms * 0.6)
         // The time-out of the socket starts anew with each byte, and with the second try.
         const last = setTimeout(() => {
           if (watch.body?.readableDidRead !== true) early.abort()
@@ -76,6 +81,7 @@ export const smtp = provider({
         } finally {
           underWay--
           clearInterval(timer)
+          clearTimeout(middle)
           clearTimeout(last)
         }
       },

@@ -230,6 +230,23 @@ t.test('messages that wait for a connection are given up in time for the next se
   t.equal(outcomes.filter(({ code, outcome }) => outcome === 'failed' && code === 'ETIMEDOUT').length, 11)
 })
 
+t.test('a message that waited too long to be sent in time is not begun', async t => {
+  let asked = 0
+  const mailbox = await startMail(t, 'off', {
+    onMailFrom(_address, _session, callback) {
+      asked++
+      setTimeout(callback, 1_000)
+    }
+  })
+  const sender = await open(t, mailbox.url, { SEND_TIMEOUT: '4000' })
+  const outcomes = await Promise.all(
+    Array.from({ length: 20 }, () => sent(t, sender, mail(), AbortSignal.timeout(4_000)))
+  )
+  t.equal(outcomes.filter(({ outcome }) => outcome === 'sent').length, asked)
+  t.equal(mailbox.received.length, asked)
+  t.equal(mailbox.connections, 5)
+})
+
 t.test(
   'without SMTPUTF8, a refusal of the data for a mailbox beyond ASCII is a fault of the message',
   async t => {
