@@ -26,16 +26,11 @@ export const smtp = provider({
       disableUrlAccess: true
     })
     let underWay = 0
-    let begun = 0
     transport.use('stream', (mail, done) => {
       const { watch } = mail.data as Watched
       const { message } = mail
       const create = message.createReadStream.bind(message)
-      message.createReadStream = options => {
-        begun++
-        watch.body = create(options)
-        return watch.body
-      }
+      message.createReadStream = options => (watch.body = create(options))
       done()
     })
     return {
@@ -46,22 +41,16 @@ export const smtp = provider({
         const { to, subject = '', text, html } = message
         const watch: Watched['watch'] = {}
         const early = new AbortController()
-        let seen = begun
-        // If the server has begun no message meanwhile, the queue may never move: leave time for the next sender.
-        const giveUp = () => {
-          if (watch.body === undefined && seen === begun) early.abort()
-          seen = begun
-        }
-        const timer = underWay++ < CONNECTIONS ? undefined : setInterval(giveUp, ms * 0.4)
-        // Who waited longer would begin only to be broken off, and its connection with it.
-        const queued = underWay > CONNECTIONS
-        const middle = setTimeout(() => {
-          if (queued && watch.body === undefined) early.abort()
-        }, ms * 0.6)
-        // The time-out of the socket starts anew with each byte, and with the second try.
-        const last = setTimeout(() => {
-          if (watch.body?.readableDidRead !== true) early.abort()
-        }, ms * 0.8)
+        const giveUp = (share: number, when: () => boolean) =>
+          setTimeout(() => when() && early.abort(), ms * share)
+        const queued = underWay++ >= CONNECTIONS
+        // Each leaves time for the next sender.
+        const timers = [
+          // Later it would begin only to be broken off, and its connection with it.
+          giveUp(0.6, () => queued && watch.body === undefined),
+          // The time-out of the socket starts anew with each byte, and with the second try.
+          giveUp(0.8, () => watch.body?.readableDidRead !== true)
+        ]
         // `to` is an object, so that nodemailer does not parse the address and take it for several.
         const mail = {
           from,
@@ -80,9 +69,7 @@ export const smtp = provider({
           throw outcomeOf(error as SmtpError, watch.body?.readableDidRead === true, to)
         } finally {
           underWay--
-          clearInterval(timer)
-          clearTimeout(middle)
-          clearTimeout(last)
+          for (const timer of timers) clearTimeout(timer)
         }
       },
       close: () => transport.close()
