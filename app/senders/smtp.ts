@@ -2,9 +2,6 @@ import type { Readable } from 'node:stream'
 import { provider } from './provider.js'
 import { type Message, SendError } from './sender.js'
 
-/** The most connections. While all are busy, further messages wait in a queue. */
-const CONNECTIONS = 5
-
 /** Mail through a server, over connections that are kept open. */
 export const smtp = provider({
   channels: ['mail'],
@@ -14,7 +11,6 @@ export const smtp = provider({
     const { createTransport } = await import('nodemailer')
     const transport = createTransport({
       pool: true,
-      maxConnections: CONNECTIONS,
       url,
       requireTLS: (tls ?? (env === 'production' ? 'required' : 'opportunistic')) === 'required',
       connectionTimeout: ms * 0.4,
@@ -25,7 +21,6 @@ export const smtp = provider({
       disableFileAccess: true,
       disableUrlAccess: true
     })
-    let underWay = 0
     transport.use('stream', (mail, done) => {
       const { watch } = mail.data as Watched
       const { message } = mail
@@ -43,11 +38,10 @@ export const smtp = provider({
         const early = new AbortController()
         const giveUp = (share: number, when: () => boolean) =>
           setTimeout(() => when() && early.abort(), ms * share)
-        const queued = underWay++ >= CONNECTIONS
         // Each leaves time for the next sender.
         const timers = [
-          // Later it would begin only to be broken off, and its connection with it.
-          giveUp(0.6, () => queued && watch.body === undefined),
+          // What waits longer for a connection would begin only to be broken off, and the connection with it.
+          giveUp(0.6, () => watch.body === undefined),
           // The time-out of the socket starts anew with each byte, and with the second try.
           giveUp(0.8, () => watch.body?.readableDidRead !== true)
         ]
@@ -68,7 +62,6 @@ export const smtp = provider({
           if (early.signal.aborted) throw new SendError('failed', { code: 'ETIMEDOUT' })
           throw outcomeOf(error as SmtpError, watch.body?.readableDidRead === true, to)
         } finally {
-          underWay--
           for (const timer of timers) clearTimeout(timer)
         }
       },
