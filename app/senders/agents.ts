@@ -25,27 +25,28 @@ export function agents(sendMs: number) {
   // Shared: creating one for each connection would read all root certificates each time.
   const secureContext = createSecureContext()
   return {
-    http: marked(new HttpAgent({ lookup: shared }), 'connect', connectMs),
-    https: marked(new HttpsAgent({ lookup: shared, secureContext }), 'secureConnect', connectMs)
+    http: marked(new HttpAgent({ lookup: sharedLookup }), 'connect', connectMs),
+    https: marked(new HttpsAgent({ lookup: sharedLookup, secureContext }), 'secureConnect', connectMs)
   }
 }
 
-type Told = Parameters<LookupFunction>[2]
+type Callback = Parameters<LookupFunction>[2]
 
-const lookups = new Map<string, Told[]>()
+/** Who waits for each lookup that is under way. */
+const waiting = new Map<string, Callback[]>()
 
 /**
  * Looks up a name once for all who ask meanwhile. Node does two lookups at a time, and none can be given up: those of a
  * provider whose name servers are silent would keep the next provider from being found.
  */
-const shared: LookupFunction = (name, options, callback) => {
+const sharedLookup: LookupFunction = (name, options, callback) => {
   const key = JSON.stringify([name, options])
-  const others = lookups.get(key)
+  const others = waiting.get(key)
   if (others !== undefined) return void others.push(callback)
   const all = [callback]
-  lookups.set(key, all)
-  lookup(name, options, (...answer: Parameters<Told>) => {
-    lookups.delete(key)
+  waiting.set(key, all)
+  lookup(name, options, (...answer: Parameters<Callback>) => {
+    waiting.delete(key)
     for (const tell of all) tell(...answer)
   })
 }
