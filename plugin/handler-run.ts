@@ -1,7 +1,7 @@
 import { ServerResponse } from 'node:http'
 import type { FastifyReply } from 'fastify'
 import { type Awaitable, isPromise } from './awaitable.js'
-import { whenCutOff } from './cut-off.js'
+import { isCutOff, whenCutOff } from './cut-off.js'
 import type { Decision } from './decision.js'
 import { failureOf, isHandlerTimeout, type Outcome, outcomeOf } from './outcome.js'
 
@@ -18,6 +18,8 @@ export class HandlerRun {
   private answered = false
   /** Fastify's `handlerTimeout` is over. */
   private timedOut = false
+  /** Somebody has written to the reply after its connection was gone. */
+  private written = false
   /** The handler has taken the reply over (`reply.hijack`). */
   private hijacked = false
   /** The handler ends when it sends: it has returned nothing, or the reply, or waits for the reply. */
@@ -66,6 +68,8 @@ export class HandlerRun {
 
   /** Runs the handler. @returns what Fastify is to make of it */
   run(handler: () => unknown): unknown {
+    // The client may have gone while the limits decided.
+    if (this.decision.locked && isCutOff(this.reply)) this.noteWrites()
     let result: unknown
     try {
       result = handler()
@@ -94,6 +98,7 @@ export class HandlerRun {
     // The handler itself has yet to send.
     if (this.callback && (this.timedOut || !this.leaves)) {
       this.promised = false
+      if (this.decision.locked) this.endWithConnection()
       return value
     }
     return this.ended(value)
@@ -193,19 +198,34 @@ export class HandlerRun {
 
   // Whether the reply is on its way: sent, hijacked, or written by the handler to `reply.raw`.
   private get leaves(): boolean {
-    return this.reply.sent || headersSent(this.reply.raw)
+    return this.reply.sent || this.written || headersSent(this.reply.raw)
   }
 
-  // For a handler that writes to `reply.raw` and never calls `reply.send`: it ends with its connection. The client may
-  // have gone while the limits decided.
+  // For a handler that writes to `reply.raw` and never calls `reply.send`: it ends with its connection, or with its
+  // first write if the client has gone before that.
   private endWithConnection(): void {
     const { raw } = this.reply
     const end = () => {
-      if (this.leaves && !this.timedOut) this.decision.end()
+      if (!this.timedOut) this.decision.end()
     }
-    if (raw.closed) return end()
-    raw.once('close', end)
-    whenCutOff(this.reply, end)
+    const gone = () => (this.leaves ? end() : this.noteWrites(end))
+    if (raw.closed) return gone()
+    raw.once('close', gone)
+    whenCutOff(this.reply, gone)
+  }
+
+  // Node drops, without a sign, what is written to a reply whose connection is gone.
+  private noteWrites(call = () => {}): void {
+    const { raw } = this.reply
+    for (const name of ['writeHead', 'write', 'end'] as const) {
+      const method = raw[name] as (...given: unknown[]) => unknown
+      const write = (...given: unknown[]) => {
+        this.written = true
+        call()
+        return method.apply(raw, given)
+      }
+      Object.assign(raw, { [name]: write })
+    }
   }
 
   private after<T>(settled: Awaitable<unknown>, then: () => T): T | Promise<T> {

@@ -380,6 +380,82 @@ for (const place of await places(t)) {
     }
   )
 
+  for (const http2 of [false, true])
+    t.test(
+      `${place.store}: the lock is free once a handler writes to a reply whose client is gone: ${http2 ? 'HTTP/2' : 'HTTP/1.1'}`,
+      async t => {
+        let leave = () => {}
+        const left = async (request: FastifyRequest) => {
+          leave()
+          if (!http2) return gone(request)
+          const { stream } = request.raw as unknown as Http2ServerRequest
+          if (!stream.closed) await once(stream, 'close')
+        }
+        const key = async (request: FastifyRequest) => {
+          const { id, early } = request.query as { id: string; early?: string }
+          if (early) await left(request)
+          return id
+        }
+        const fastify = { http2 } as object
+        const { app, used } = await place.open(t, [{ name: 'flight', key, lock: '30s' }], { fastify })
+        const writes: ((reply: FastifyReply) => void)[] = [
+          ({ raw }) => raw.writeHead(200).flushHeaders(),
+          ({ raw }) => void raw.write('mine'),
+          ({ raw }) => void raw.end('mine'),
+          reply => {
+            reply.hijack()
+            reply.raw.end('mine')
+          }
+        ]
+        const seen: boolean[] = []
+        const routes = writes.flatMap((write, i) => {
+          const begin = (request: FastifyRequest, reply: FastifyReply) => {
+            const { id, early } = request.query as { id: string; early?: string }
+            if (early) {
+              seen.push(true)
+              write(reply)
+            } else
+              void left(request).then(async () => {
+                seen.push((await used({ flight: id }))[0] === 1)
+                write(reply)
+              })
+          }
+          const handlers: RouteHandlerMethod[] = [
+            (request, reply) => begin(request, reply),
+            (request, reply) => {
+              begin(request, reply)
+              return reply
+            },
+            async (request, reply) => {
+              begin(request, reply)
+              return reply
+            }
+          ]
+          return handlers.flatMap((handler, j) => {
+            app.get(`/${i}/${j}`, { config: { limit: 'flight' } }, handler)
+            return [`/${i}/${j}?id=${i}.${j}`, `/${i}/${j}?id=${i}.${j}.early&early=1`]
+          })
+        })
+        const port = await listen(app)
+        for (const [i, path] of routes.entries()) {
+          if (http2) {
+            const session = connect(`http://127.0.0.1:${port}`)
+            t.teardown(() => session.destroy())
+            const stream = session.request({ ':path': path }).on('error', () => {})
+            leave = () => stream.close(constants.NGHTTP2_CANCEL)
+          } else {
+            const client = requestTo(port, path)
+            client.end()
+            leave = () => client.destroy()
+          }
+          await until(() => seen.length === i + 1, 'its handler')
+          const id = /id=([^&]+)/.exec(path)?.[1] as string
+          await until(async () => (await used({ flight: id }))[0] === 0, `a free lock: ${path}`)
+        }
+        t.ok(seen.every(Boolean), 'the lock was held while the handler ran')
+      }
+    )
+
   t.test(
     `${place.store}: when the HTTP/2 stream is reset before the send, the lock is held until the handler ends`,
     async t => {
