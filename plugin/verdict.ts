@@ -1,4 +1,4 @@
-import { factsOf, kindOf } from './limits/index.js'
+import { factsOf, isHeld, kindOf } from './limits/index.js'
 import { isCharged, limitsAt, type RuleEntry, type RuleState, States } from './states.js'
 import { BLOCKED, type Facts, TICKS_PER_MS } from './store/store.js'
 
@@ -66,7 +66,7 @@ export function verdictFrom(applied: readonly RuleEntry[], facts: Facts): Verdic
       if (remaining > 0) continue
       if (!charged) violated.push({ rule: name, windowMs })
       if (spec.observed) continue
-      if (spec.kind !== 'lock') locksOnly = false
+      if (!isHeld(spec)) locksOnly = false
       // The next request may be this one again, which need not wait for what it holds itself (a lock, a counted value).
       if (!(charged && kindOf(spec).repeatable))
         verdict.retryAfterMs = longer(verdict.retryAfterMs, max === 0 ? null : resetMs)

@@ -1,6 +1,9 @@
 import type { Entry, Spec } from '../store/store.js'
 
-/** What is kept for one identity, as a run of numbers below 2^48; empty when nothing is. */
+/**
+ * What is kept for one identity, as a run of numbers below 2^48; empty when nothing is. A value of Redis is read in the
+ * same way: what `read` and `receipt` look at has the same places there.
+ */
 export interface Fields {
   readonly length: number
   at(index: number): number
@@ -57,6 +60,12 @@ export interface Kind<S extends Spec> {
    * @returns false when there is no room to note the refund: then the slot stays counted
    */
   refund(cell: Cell, receipt: number, ends: number, token: string): boolean
+  /**
+   * Renews what is still held under `token`: from now on it lasts its time to live. Only for a kind that a request holds
+   * while it runs, rather than counts in.
+   * @returns whether it was still held
+   */
+  renew?(cell: Cell, now: Now, spec: S, token: string): boolean
   /** Undoes the last charge, whose receipt nobody knows. Only for a kind whose refunds leave a trace. */
   undo?(cell: Cell): void
   /**

@@ -4,7 +4,7 @@ import type { Cell, Fields, Kind, Now } from './kind.js'
 /** The longest time to live of a lock, in milliseconds. */
 export const LOCK_MAX_MS = 86_400_000
 
-/** Locks: the end, then the holder's token, 18 bytes as three fields. */
+/** Locks: the end, then the holder's token: 18 bytes as three fields; in Redis 24 characters, which are four. */
 export const lock: Kind<LockSpec> = {
   code: 3,
 
@@ -30,6 +30,12 @@ export const lock: Kind<LockSpec> = {
 
   refund: (cell, _receipt, _ends, token) => !isHolder(cell, token) || cell.resize(0),
 
+  renew(cell, now, spec, token) {
+    if (!isHolder(cell, token) || cell.at(0) <= now.steady) return false
+    holdFromNow(cell, now, spec)
+    return true
+  },
+
   repeatable: true,
 
   furthest: () => LOCK_MAX_MS,
@@ -39,13 +45,6 @@ export const lock: Kind<LockSpec> = {
   cost: () => 1,
 
   argument: (_entry, _wall, token) => token
-}
-
-/** Renews a lock that is still held under `token`. @returns whether it is */
-export function renew(cell: Cell, now: Now, spec: LockSpec, token: string): boolean {
-  if (!isHolder(cell, token) || cell.at(0) <= now.steady) return false
-  holdFromNow(cell, now, spec)
-  return true
 }
 
 function holdFromNow(cell: Cell, { steady }: Now, { ttl }: LockSpec): void {

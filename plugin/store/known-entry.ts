@@ -1,4 +1,4 @@
-import { factsOf, limitsOf } from '../limits/index.js'
+import { factsOf, isHeld, limitsOf } from '../limits/index.js'
 import { BLOCKED, type Entry, type Facts, isInForce, PASSES } from './store.js'
 
 /** A decision that refused. Times are ticks of this process's clock. */
@@ -65,7 +65,7 @@ export class KnownEntry {
  * rule refuses that was replaced, or is gone, another version of it may admit.
  */
 export function isLasting({ spec, max, zoned }: Entry): boolean {
-  return spec.kind !== 'lock' && max === undefined && !zoned && isInForce(spec)
+  return !isHeld(spec) && max === undefined && !zoned && isInForce(spec)
 }
 
 /** Whether `b` asks what `a` asked, and its refusal lasts. A rule that was replaced has another spec. */

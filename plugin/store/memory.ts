@@ -2,7 +2,6 @@ import { type Clock, systemClock } from '../clock.js'
 import { StoreFullError } from '../errors.js'
 import { factsOf, kindOf } from '../limits/index.js'
 import type { Now } from '../limits/kind.js'
-import { renew } from '../limits/lock.js'
 import { Arena } from './arena.js'
 import { ArenaCell } from './arena-cell.js'
 import { Blocks } from './blocks.js'
@@ -10,7 +9,6 @@ import { factsAt, observedRefusals, readEntry } from './reading.js'
 import {
   type Entry,
   type Facts,
-  type LockSpec,
   type Store,
   specInForce,
   type Taken,
@@ -124,7 +122,8 @@ export class MemoryStore implements Store {
   }
 
   renew({ identity, spec }: Entry, token: string): boolean {
-    return renew(this.cell.open(identity, spec), this.now(), spec as LockSpec, token)
+    const cell = this.cell.open(identity, spec)
+    return kindOf(spec).renew?.(cell, this.now(), spec, token) ?? false
   }
 
   /** The last receipt that was given out for an entry and is still there; 0 when there is none, and for a lock. */

@@ -1,4 +1,4 @@
-import { kindOf } from '../limits/index.js'
+import { isHeld, kindOf } from '../limits/index.js'
 import { textOf } from './lua.js'
 import { type Script, scriptOf } from './scripts.js'
 import { type Entry, type Spec, specInForce } from './store.js'
@@ -28,7 +28,7 @@ function specsOf(entries: readonly Entry[]): string {
     const numbers = describe(entry)
     const next = specs.length + 5 + numbers.length
     // A lock lasts as long as its holder expects, so its own spec tells, even if its rule was replaced.
-    const { ttl } = spec.kind === 'lock' ? spec : specInForce(spec)
+    const { ttl } = isHeld(spec) ? spec : specInForce(spec)
     specs.push(code, spec.observed && spec.rule, `${ttl}`, next, ...numbers)
   }
   return JSON.stringify(specs)

@@ -1,5 +1,5 @@
 import { type Clock, systemClock } from '../clock.js'
-import { factsOf } from '../limits/index.js'
+import { factsOf, isHeld } from '../limits/index.js'
 import { KnownRefusals } from './known-refusals.js'
 import type { Reserved, Reserver } from './reserver.js'
 import { type Entry, type Facts, isInForce, PASSES, type Store, TICKS_PER_MS } from './store.js'
@@ -80,7 +80,7 @@ export class RefusalCache {
   }
 
   private forget(entries: readonly Entry[]): void {
-    const counted = entries.filter(({ spec }) => spec.kind !== 'lock')
+    const counted = entries.filter(({ spec }) => !isHeld(spec))
     if (counted.length > 0) this.endings++
     for (const entry of counted) this.known.drop(entry)
   }

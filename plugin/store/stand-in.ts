@@ -1,4 +1,5 @@
 import { setImmediate } from 'node:timers'
+import { isHeld } from '../limits/index.js'
 import { CLEARED, CLEARING, Journal } from './journal.js'
 import type { MemoryStore } from './memory.js'
 import type { Entry, Facts, Settling, Store, Taken } from './store.js'
@@ -133,5 +134,5 @@ export class StandIn {
 }
 
 export function isSend({ spec }: Entry): boolean {
-  return spec.kind !== 'lock' && !spec.forgettable && !spec.observed
+  return !isHeld(spec) && !spec.forgettable && !spec.observed
 }

@@ -1,4 +1,5 @@
 import { StoreUnavailableError } from '../errors.js'
+import { isHeld } from '../limits/index.js'
 import type { CarryOver } from './carry-over.js'
 import { LateAnswer } from './late-answer.js'
 import type { Outage } from './outage.js'
@@ -65,7 +66,7 @@ export class Substitute {
       admitted = facts === null || facts[1] === 1
       if (facts === null) {
         // No settlement follows a decision that was counted nowhere, so the locks of a late answer are released here.
-        late.giveBack(({ spec }) => spec.kind === 'lock')
+        late.giveBack(({ spec }) => isHeld(spec))
         return { facts, store, takeBack: () => late.giveBack() }
       }
       const given = (taken: readonly Taken[]) =>

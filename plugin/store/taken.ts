@@ -1,4 +1,4 @@
-import { factsOf } from '../limits/index.js'
+import { factsOf, isHeld } from '../limits/index.js'
 import { type Entry, type Facts, PASSES, type Taken } from './store.js'
 
 /** The slots that a reservation counted, in the form that `refund` takes. */
@@ -30,5 +30,5 @@ export function uncounted(entries: readonly Entry[], facts: Facts, given: readon
 
 /** The locks that a reservation may have taken, in the form that `refund` takes: its token tells whether they were. */
 export function locksOf(entries: readonly Entry[]): Taken[] {
-  return entries.filter(({ spec }) => spec.kind === 'lock').map(entry => ({ entry, receipt: 1, ends: 0 }))
+  return entries.filter(({ spec }) => isHeld(spec)).map(entry => ({ entry, receipt: 1, ends: 0 }))
 }

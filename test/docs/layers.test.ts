@@ -158,7 +158,6 @@ const only: Record<string, readonly string[]> = {
     'store/blocks',
     'limits/index',
     'limits/kind',
-    'limits/lock',
     'errors'
   ],
   'store/blocks': ['store/half-sip-hash', 'store/store'],
@@ -217,6 +216,7 @@ const only: Record<string, readonly string[]> = {
     'within'
   ],
   'store/substitute': [
+    'limits/index',
     'store/carry-over',
     'store/redis-errors',
     'store/late-answer',
@@ -228,7 +228,14 @@ const only: Record<string, readonly string[]> = {
     'store/watched',
     'errors'
   ],
-  'store/stand-in': ['store/store', 'store/journal', 'store/memory', 'store/taken', 'store/watched'],
+  'store/stand-in': [
+    'limits/index',
+    'store/store',
+    'store/journal',
+    'store/memory',
+    'store/taken',
+    'store/watched'
+  ],
   'store/carry-over': [
     'store/backlog',
     'store/carried',
