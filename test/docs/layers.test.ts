@@ -321,7 +321,11 @@ t.test('the reader of imports finds them', async t => {
 })
 
 t.test('every file is in one layer, and every file in a layer exists', async t => {
-  t.same(layers.flat().sort(), [...names].sort())
+  t.same(
+    layers.flat().sort(),
+    [...names].sort(),
+    'a new file takes its place in `layers`, above what it imports'
+  )
 })
 
 t.test('the layers that docs/design.md draws are files or folders', async t => {
@@ -334,9 +338,10 @@ t.test('the layers that docs/design.md draws are files or folders', async t => {
 
 t.test('imports run downwards', async t => {
   const depth = new Map(layers.flatMap((layer, i) => layer.map(name => [name, i] as const)))
-  const up = inside.filter(({ from, to }) => (depth.get(to) ?? 0) < (depth.get(from) ?? 0))
-  t.same(up.filter(each => !each.type).map(show), [])
-  t.same([...new Set(up.map(show))], typesFromAbove)
+  // A file that has no layer yet is told above.
+  const up = inside.filter(({ from, to }) => (depth.get(to) ?? Infinity) < (depth.get(from) ?? 0))
+  t.same(up.filter(each => !each.type).map(show), [], 'no file imports from a layer above its own')
+  t.same([...new Set(up.map(show))], typesFromAbove, 'nor types, except for `typesFromAbove`')
 })
 
 /** The circles that imports make, as far as they are met on the way from file to file. */
@@ -371,7 +376,8 @@ t.test('packages are imported only by the files that may, and the app by none', 
 
 t.test('stores, rules and the decision import no more than they need', async t => {
   for (const [from, allowed] of Object.entries(only)) {
-    t.same(inside.filter(each => each.from === from && !allowed.includes(each.to)).map(show), [], from)
+    const more = inside.filter(each => each.from === from && !allowed.includes(each.to))
+    t.same(more.map(show), [], `${from} imports nothing but what \`only\` names for it`)
   }
 })
 
