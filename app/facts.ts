@@ -33,7 +33,7 @@ const KNOWN = {
   try: [...CALLER, 'captcha', 'endUserIp']
 }
 export type Decided = keyof typeof KNOWN
-/** The kinds of requests that each rule decides on, unless it counts attempts. */
+/** Every rule that a policy has, with the kinds of requests that it decides on unless it counts attempts. */
 export const DECIDES: Readonly<Record<string, readonly Decided[]>> = {
   'ip-attempts': ['code'],
   ip: ['code'],

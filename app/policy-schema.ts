@@ -1,7 +1,7 @@
-import { readFileSync } from 'node:fs'
 import { type Static, Type } from 'typebox'
 import type { Rule } from '../plugin/index.js'
 import { PricesSchema } from './audit/cost.js'
+import { DECIDES } from './facts.js'
 import { NO_COUNTRY } from './recipient.js'
 import { PARAM_PATTERN, PURPOSE_PATTERN, strict } from './schemas/common.js'
 
@@ -24,8 +24,8 @@ const Code = Type.Object(
 /** The app's own policy; in a build, the copy beside the compiled code. */
 export const OWN = new URL('policy.json', import.meta.url)
 
-/** The names of the rules by which endpoints count: those of the app's own policy. Others would count nothing. */
-export const RULES: string[] = JSON.parse(readFileSync(OWN, 'utf8')).rules.map(({ name }: Rule) => name)
+/** The names of the rules by which endpoints count. Others would count nothing. */
+export const RULES = Object.keys(DECIDES)
 
 /** Only the name is checked here; the plugin checks the rest. */
 const NamedRule = Type.Unsafe<Rule>(

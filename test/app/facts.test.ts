@@ -46,19 +46,35 @@ t.test('a rule may read just what is there in some request that it decides on', 
   t.equal((await resend(app, id)).status, 429)
   t.equal((await verify(app, id, lastCode(app, '+8613800138000'))).status, 200)
   await post(app, '/v1/sms', { phone: '13900139000', template: 'password-changed' })
+  const all = new Set(Object.values(seen).flatMap(facts => [...facts]))
+  t.same([...all].sort(), FACTS, 'FACTS are what these requests have, in the order of the alphabet')
   for (const [name, decided] of Object.entries(DECIDES)) {
     const there = FACTS.filter(fact => decided.some(each => seen[each]?.has(fact)))
-    t.same(factsOf({ name }), there, name)
+    t.same(factsOf({ name }), there, `KNOWN says what there is when ${name} decides`)
   }
-  t.same([...new Set(Object.values(seen).flatMap(facts => [...facts]))].sort(), FACTS)
 
+  const used = new Set<string>()
   for (const [endpoint, decided] of Object.entries(ENDPOINTS)) {
     const route = routes.find(({ method, url }) => `${method} ${url}` === endpoint)
     const rules = [route?.config?.limit].flat().filter(name => own.some(rule => rule.name === name))
     t.ok(rules.length > 0, endpoint)
-    for (const name of rules) t.ok(DECIDES[String(name)]?.includes(decided), `${name} at ${endpoint}`)
+    for (const name of rules) {
+      t.ok(
+        DECIDES[String(name)]?.includes(decided),
+        `DECIDES names ${decided} for ${name}, as of ${endpoint}`
+      )
+      used.add(`${name} ${decided}`)
+    }
   }
-  t.same(Object.keys(DECIDES).sort(), own.map(({ name }) => name).sort())
+  const never = Object.entries(DECIDES).flatMap(([name, decided]) =>
+    decided.map(each => `${name} ${each}`).filter(each => !used.has(each))
+  )
+  t.same(never, [], 'what DECIDES says of a rule, some endpoint has in its config.limit')
+  t.same(
+    Object.keys(DECIDES).sort(),
+    own.map(({ name }) => name).sort(),
+    'the policy has the rules of DECIDES'
+  )
 })
 
 t.test('a rule of attempts may read the address alone, as nothing else is known yet', async t => {

@@ -162,7 +162,7 @@ for (const [name, open] of Object.entries(places)) {
         [
           'a rule that no endpoint counts by',
           p => ({ ...p, rules: [...p.rules, { ...p.rules[0], name: 'recipients' }] }),
-          /policy\.rules\[20\].name \("recipients"\) .*recipient,/
+          /policy\.rules\[\d+\].name \("recipients"\) .*recipient,/
         ],
         ...(
           [
