@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import t from 'tap'
@@ -7,10 +8,12 @@ import type { Captcha } from '../../app/captcha/captchas.js'
 import { ConfigError } from '../../app/check.js'
 import { recipientOf } from '../../app/recipient.js'
 import type { Rule } from '../../plugin/index.js'
+import { folderOf } from '../helper/folder.js'
 import { gate } from '../helper/gate.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
-import { ADMIN_KEY } from './helper.js'
+import { operationsOf } from './fuzz/operations.js'
+import { ADMIN_KEY, startApp } from './helper.js'
 import { ask, linesOf, open, REGION } from './operating.js'
 import { START_MS, stillClock } from './still-clock.js'
 
@@ -401,6 +404,24 @@ t.test('each request needs the admin key; tries are limited, and wrong keys are 
   t.notMatch(lines.join(), ADMIN_KEY.slice(1), 'no key is in the audit trail')
   const tries = await Promise.all(Array.from({ length: 60 }, () => ask(app, 'GET', '/v1/admin/recipients')))
   t.equal(tries.at(-1)?.status, 429, 'tries are counted before the key is looked at')
+})
+
+t.test('every operation of the admin API counts attempts, and is in the audit trail', async t => {
+  const file = join(folderOf(t), 'audit.log')
+  const app = await startApp(t, { ADMIN_KEY, AUDIT_LOG: file }, { clock: stillClock().clock })
+  const operations = operationsOf(app).operations.filter(({ path }) => path.startsWith('/v1/admin/'))
+  t.ok(operations.length > 0)
+  for (const [i, { method, path }] of operations.entries()) {
+    const call = () => app.inject({ method, url: path, headers, remoteAddress: `192.0.2.${i}` })
+    const before = linesOf(file).length
+    const statuses = []
+    for (let calls = 0; calls < 61; calls++) statuses.push((await call()).statusCode)
+    t.equal(statuses.indexOf(429), 60, `${method} ${path} has admin-attempts in its config.limit`)
+    const events = linesOf(file)
+      .slice(before)
+      .filter(line => /"event":"admin"/.test(line))
+    t.equal(events.length, 60, `${method} ${path} has an action in its config`)
+  }
 })
 
 t.test('bad input is refused with its code, changes nothing, and is in the audit trail', async t => {
