@@ -6,6 +6,7 @@ import { PolicySchema } from '../../app/policy-schema.js'
 import { SendError } from '../../app/senders/sender.js'
 import { gate } from '../helper/gate.js'
 import { ask, askMail, cancel, E164, resend, status, verify, wrong } from './captcha.js'
+import { operationsOf } from './fuzz/operations.js'
 import { type App, inject, lastCode, places, post, putOnList } from './helper.js'
 import { provider } from './provider.js'
 
@@ -161,7 +162,11 @@ t.test('each rule of the policy limits these endpoints and no others', async t =
   const env = { ADMIN_KEY: headers['x-admin-key'] }
   const countryQuotas = { default: 100 }
   const app = await (await places.memory(t)).start(env, { policy: { ...policy, countryQuotas, rules } })
-  t.same(Object.keys(holds).sort(), policy.rules.flatMap(({ name, lock }) => (lock ? [] : name)).sort())
+  const counting = policy.rules.flatMap(({ name, lock }) => (lock ? [] : name))
+  t.same(Object.keys(holds).sort(), counting.sort(), '`holds` has every rule but locks')
+  const { operations } = operationsOf(app)
+  const all = operations.filter(({ path }) => path.startsWith('/v1/') && path !== '/v1/dev/outbox')
+  t.equal(Object.keys(endpoints).length, all.length, '`endpoints` has every operation under /v1')
   for (const [rule, held] of Object.entries(holds)) {
     // A code of its own for each rule, since a resend of one that was cancelled is not counted.
     used = ''
@@ -178,7 +183,8 @@ t.test('each rule of the policy limits these endpoints and no others', async t =
     const named = (name: string) => (WRONG_CODES.includes(rule) && name !== 'verify' ? 'wrong-codes' : rule)
     t.same(
       refused,
-      held.map(name => [name, [named(name)]])
+      held.map(name => [name, [named(name)]]),
+      `what \`holds\` says of ${rule}, the config.limit of these endpoints says`
     )
   }
 })
