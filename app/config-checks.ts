@@ -8,24 +8,28 @@ import { tagMistake } from './locales/locale.js'
 import { isUrl, redisUrls } from './urls.js'
 
 const WEB = ['http:', 'https:']
+
+/** The names of all variables with such an ending. */
+type Ending<E extends string> = Extract<keyof Config, `${string}_${E}`>
+
 /** The variables that hold a URL, with the protocols that each may have. */
-const URLS = {
+const URLS: Record<Ending<'URL' | 'ENDPOINT'>, readonly string[]> = {
   REDIS_URL: ['redis:', 'rediss:'],
   SMTP_URL: ['smtp:', 'smtps:'],
   WEBHOOK_URL: WEB,
   ALIYUN_ENDPOINT: WEB,
   TENCENT_ENDPOINT: WEB,
   TWILIO_ENDPOINT: WEB
-} satisfies Partial<Record<keyof Config, string[]>>
+}
 
 /**
  * Whether the client of each endpoint takes a path. It would silently drop or misread anything else besides the host.
  */
-const ENDPOINTS = {
+const ENDPOINTS: Record<Ending<'ENDPOINT'>, boolean> = {
   ALIYUN_ENDPOINT: false,
   TENCENT_ENDPOINT: false,
   TWILIO_ENDPOINT: true
-} satisfies Partial<Record<keyof Config, boolean>>
+}
 
 /**
  * Checks what the schema cannot.
