@@ -2,9 +2,10 @@ import { spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { ConfigSchema } from '../../app/config-schema.js'
 import { folderOf } from '../helper/folder.js'
 import { without } from '../helper/without.js'
-import { blocksOf } from './blocks.js'
+import { blocksOf, read } from './blocks.js'
 
 const blockOf = (page: string, use: string) => {
   const block = blocksOf(page).find(each => each.use === use || each.needs.includes(use))
@@ -94,4 +95,20 @@ t.test('the command of the runbook finds a recipient in the trail by its hash', 
     encoding: 'utf8'
   })
   t.match(stdout, hash)
+})
+
+t.test('the runbook says how to change each secret of the configuration', async t => {
+  const [, section = ''] = read('docs/runbook.md').split('\n## Changing a secret\n')
+  const named = [...section.matchAll(/^\| ([^|]+) \|/gm)].flatMap(
+    ([, cell = '']) => cell.match(/[A-Z][A-Z_]+…?/g) ?? []
+  )
+  // Of an account at Twilio, and as lasting. It is hidden, since the value may be the token by mistake.
+  const { TWILIO_ACCOUNT_SID, ...variables } = ConfigSchema.properties
+  for (const [name, schema] of Object.entries(variables)) {
+    if (!('writeOnly' in schema)) continue
+    t.ok(
+      named.some(each => name === each || (each.endsWith('…') && name.startsWith(each.slice(0, -1)))),
+      name
+    )
+  }
 })
