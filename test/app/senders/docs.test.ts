@@ -27,6 +27,11 @@ t.test('docs/senders.md has a line for every sender, with its channels and packa
       new RegExp(`^\\| \`${name}\` \\| (\\w+) \\| .* \\| ?(.*) ?\\|$`, 'm').exec(page) ?? []
     t.equal(said, channels.length === 2 ? 'both' : channels[0] === 'sms' ? 'SMS' : 'mail', name)
     t.equal(install?.trim().replaceAll('`', ''), packages, name)
+    t.match(
+      page,
+      new RegExp(`^\\| ${name} \\|.*\\|.*\\|.*\\|.*\\|$`, 'm'),
+      `which answers of ${name} give which outcome`
+    )
   }
 })
 

@@ -105,6 +105,15 @@ t.test('a package that is not installed ends the start with what to install', as
   }
 })
 
+t.test('a sender has the name by which it was chosen', async t => {
+  const all = config({ ...credentials, ...smtp })
+  for (const [name, each] of Object.entries(providers)) {
+    const sender = await openProvider(each, `\`credentials\` are for ${name}, too`, all, clock)
+    t.equal(sender.name, name)
+    await sender.close?.()
+  }
+})
+
 t.test('a provider of both channels has one breaker', async t => {
   const { senders } = await open(t, { ...hook, SMS_SENDERS: 'webhook', MAIL_SENDERS: 'webhook' })
   for (let i = 0; i < 5; i++) t.match(await sent(t, senders.sms), { code: 'ECONNREFUSED' })
