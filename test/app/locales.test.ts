@@ -40,12 +40,14 @@ t.test('one code has one status and one text', async t => {
   }
 })
 
-t.test('every problem has a Chinese text with the same placeholders', async t => {
-  for (const { code, detail } of known) t.same(names(zh.problems[code]), names(detail), code)
-  for (const code of REFUSALS) t.same(names(zh.problems[code]), ['violated-policies'], code)
-  for (const [code, text] of Object.entries(zh.problems)) t.match(text, /\p{Script=Han}/u, code)
+t.test('every problem has a text in each language, with the same placeholders', async t => {
   const codes = [...known.map(({ code }) => code), ...REFUSALS]
-  t.same(Object.keys(zh.problems).sort(), [...new Set(codes)].sort(), 'there is no text for another code')
+  for (const [language, { problems }] of Object.entries(texts)) {
+    t.same(Object.keys(problems).sort(), [...new Set(codes)].sort(), `${language}: the codes`)
+    for (const { code, detail } of known) t.same(names(problems[code]), names(detail), `${language}: ${code}`)
+    for (const code of REFUSALS) t.same(names(problems[code]), ['violated-policies'], `${language}: ${code}`)
+  }
+  for (const [code, text] of Object.entries(zh.problems)) t.match(text, /\p{Script=Han}/u, code)
 })
 
 t.test('every problem has a line in docs/app-errors.md, with its status', async t => {
@@ -57,14 +59,19 @@ t.test('every problem has a line in docs/app-errors.md, with its status', async 
   }
 })
 
-t.test('every status that occurs has a Chinese title', async t => {
-  for (const [, code = '', status] of rows) if (status !== '4xx') t.ok(zh.titles[Number(status)], code)
+t.test('every status that occurs has a title in each language', async t => {
+  for (const [language, { titles }] of Object.entries(texts))
+    for (const [, code = '', status] of rows)
+      if (status !== '4xx') t.ok(titles[Number(status)], `${language}: ${status} of ${code}`)
 })
 
-t.test('every code of an error in a body has texts in both languages, and is in the docs', async t => {
-  t.same(Object.keys(zh.flaws).sort(), Object.keys(en.flaws).sort())
-  for (const [code, text] of Object.entries(en.flaws)) {
-    t.same(names(zh.flaws[code]), names(text), code)
+t.test('every code of an error in a body has texts in each language, and is in the docs', async t => {
+  for (const [language, { flaws }] of Object.entries(texts)) {
+    t.same(Object.keys(flaws).sort(), Object.keys(en.flaws).sort(), `${language}: the codes`)
+    for (const [code, text] of Object.entries(en.flaws))
+      t.same(names(flaws[code]), names(text), `${language}: ${code}`)
+  }
+  for (const code of Object.keys(en.flaws)) {
     t.match(page.slice(page.indexOf('Code in `errors`')), `\`${code}\``)
   }
 })
