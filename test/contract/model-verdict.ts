@@ -1,3 +1,4 @@
+import { isHeld } from '../../plugin/limits/index.js'
 import { BLOCKED, type Entry, type Limit, PASSES, TICKS_PER_MS } from '../../plugin/store/store.js'
 import type { Verdict, Violation } from '../../plugin/verdict.js'
 import type { Model, ModelEntry, ModelFacts, Slot } from './model.js'
@@ -31,9 +32,9 @@ export function verdictOf(model: Model, rules: readonly ModelRule[], decided: Mo
   const enforced = rules.filter(({ observed }) => !observed).flatMap(({ entries }) => entries)
   const blocked = enforced.some(entry => before(entry)?.state === BLOCKED)
   const never = blocked || enforced.some(entry => limitsOf(entry).some(({ max }) => max === 0))
-  const others = enforced.filter(entry => before(entry)?.state !== PASSES && entry.spec.kind !== 'lock')
+  const others = enforced.filter(entry => before(entry)?.state !== PASSES && !isHeld(entry.spec))
   // A lock that this decision has taken is free when its request is done.
-  const waitedFor = enforced.filter(entry => !(before(entry)?.slot && entry.spec.kind === 'lock'))
+  const waitedFor = enforced.filter(entry => !(before(entry)?.slot && isHeld(entry.spec)))
   return {
     allowed: decided.admitted,
     retryAfterMs: never ? null : toMs(earliest(model, waitedFor) - model.now),

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
+import { isHeld } from '../../plugin/limits/index.js'
 import { MemoryStore } from '../../plugin/store/memory.js'
 import { RedisStore } from '../../plugin/store/redis.js'
 import { isSend } from '../../plugin/store/stand-in.js'
@@ -63,7 +64,7 @@ class World {
       await Promise.all(this.stores.map(store => store.clear(entries)))
       return this.pass()
     }
-    const counted = entries.filter(entry => entry.spec.kind !== 'lock')
+    const counted = entries.filter(entry => !isHeld(entry.spec))
     if (counted.length === 0) return
     if (step.do === 'block') {
       this.model.block(counted, step.ms)
@@ -132,7 +133,7 @@ class World {
     how: 'refund' | 'release' | 'renew',
     { token, entries, slots, taken }: Reservation
   ): Promise<void> {
-    const ofKind = (entry: Entry) => (entry.spec.kind === 'lock') === (how !== 'refund')
+    const ofKind = (entry: Entry) => isHeld(entry.spec) === (how !== 'refund')
     const mine = entries.filter((entry, i) => slots[i] !== undefined && ofKind(entry))
     if (mine.length === 0) return
     if (how === 'renew') {

@@ -1,4 +1,5 @@
 import { Temporal } from 'temporal-polyfill'
+import { isHeld } from '../../plugin/limits/index.js'
 import {
   BLOCKED,
   type CountSpec,
@@ -79,7 +80,7 @@ export class Model {
   }
 
   refund(entry: Entry, slot: Slot, token: string): void {
-    if (entry.spec.kind === 'lock') return this.release(entry, token)
+    if (isHeld(entry.spec)) return this.release(entry, token)
     const kept = this.kept(entry)
     kept.slots = kept.slots.filter(other => other !== slot)
   }

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
+import { isHeld } from '../../plugin/limits/index.js'
 import { RedisStore } from '../../plugin/store/redis.js'
 import { RefusalCache } from '../../plugin/store/refusal-cache.js'
 import { alone, type Reserver } from '../../plugin/store/reserver.js'
@@ -79,7 +80,7 @@ class World {
       return
     }
     const among = step.do === 'clear' && this.last.length > 0 ? this.last : entriesOf(step.asked)
-    const entries = among.filter(entry => entry.spec.kind !== 'lock')
+    const entries = among.filter(entry => !isHeld(entry.spec))
     if (entries.length === 0) return
     this.end(entries, store)
     if (step.do === 'clear') {
@@ -120,7 +121,7 @@ class World {
     for (const [i, entry] of entries.entries()) {
       const found = told.entries[i] as EntryFacts
       if (found.state === UNKNOWN) continue
-      if (entry.spec.kind === 'lock' || entry.max) throw new Error(`${entry.spec.name} may not be told of`)
+      if (isHeld(entry.spec) || entry.max) throw new Error(`${entry.spec.name} may not be told of`)
       if (found.state !== PASSES) this.checkRefused(entry, found)
     }
   }
@@ -158,7 +159,7 @@ class World {
     store: Reserver['store']
   ): Promise<void> {
     const { entries, slots, told } = found
-    const mine = (entry: Entry) => (entry.spec.kind === 'lock') === (how === 'release')
+    const mine = (entry: Entry) => isHeld(entry.spec) === (how === 'release')
     const taken = takenOf(entries, told).filter(({ entry }) => mine(entry))
     if (taken.length === 0) return
     this.end(

@@ -6,6 +6,7 @@ import type { CompiledRule } from '../../plugin/compiled-rule.js'
 import type { Decision } from '../../plugin/decision.js'
 import type { Source } from '../../plugin/identity/path.js'
 import { Limiter } from '../../plugin/limiter.js'
+import { isHeld } from '../../plugin/limits/index.js'
 import type { MaxFunction, Rule } from '../../plugin/rule.js'
 import { RuleCompiler } from '../../plugin/rules.js'
 import { MemoryStore } from '../../plugin/store/memory.js'
@@ -178,7 +179,7 @@ class World {
     const { model } = this
     const rules = this.asked(step.request)
     const entries = rules.flatMap(rule => rule.entries)
-    const counted = entries.filter(entry => entry.spec.kind !== 'lock')
+    const counted = entries.filter(entry => !isHeld(entry.spec))
     const { keys } = step.request
     const source = step.request as unknown as Source
     if (step.do === 'decide') {
@@ -258,7 +259,7 @@ class World {
 
   private giveBack(made: Made, name: string): void {
     for (const [entry, slot] of slotsOf(made, name))
-      if (entry.spec.kind !== 'lock') this.model.refund(entry, slot, '')
+      if (!isHeld(entry.spec)) this.model.refund(entry, slot, '')
     made.open.delete(name)
   }
 }
