@@ -1,6 +1,7 @@
-import type { RedisOptions } from 'ioredis'
+import { Redis, type RedisOptions } from 'ioredis'
 import t from 'tap'
 import { clientOf } from '../../app/redis-client.js'
+import { read } from '../docs/blocks.js'
 import { logStream } from '../helper/log-stream.js'
 import type { RedisServer } from '../helper/redis.js'
 import { startSentinel } from '../helper/sentinel.js'
@@ -65,6 +66,37 @@ t.test('the API follows the master that its sentinels name', async t => {
   await until(async () => !(await isReady()), 'the loss')
   await until(isReady, 'an API that has followed', 20_000)
   t.equal((await verify(app, id, code)).status, 200, 'a code that was sent before the fail-over')
+})
+
+t.test('the password of a sentinel is changed as the runbook says, and meanwhile both are right', async t => {
+  const { port: master } = await start()
+  const file = block('sentinel')
+    .replace(/^port .*\n/m, '')
+    .replace('192.0.2.20 6379 2', `127.0.0.1 ${master} 1`)
+  const port = await startSentinel(t, { file, password: 'SENTINELS_PASSWORD', replicas: 0 })
+  const login = (password: string) => {
+    const client = new Redis(port, '127.0.0.1', { password, enableReadyCheck: false, retryStrategy: null })
+    client.on('error', () => {})
+    t.teardown(() => client.disconnect())
+    return client
+  }
+  const [, row = ''] =
+    /^\| `REDIS_SENTINEL_PASSWORD` \| (.+) \| nothing \|$/m.exec(read('docs/runbook.md')) ?? []
+  const [before = '', after = ''] = row.split('; restart; ')
+  const run = async (text: string, client: Redis) => {
+    const commands = [...text.matchAll(/`([^`]+)`/g)].map(([, each = '']) =>
+      each.replace('OLD', 'SENTINELS_PASSWORD')
+    )
+    for (const [name = '', ...args] of commands.map(each => each.split(' ')))
+      t.equal(await client.call(name, ...args), 'OK', `${name} ${args[0]}`)
+  }
+  const former = login('SENTINELS_PASSWORD')
+  await run(before, former)
+  const next = login('NEW')
+  for (const client of [login('SENTINELS_PASSWORD'), next]) t.equal(await client.ping(), 'PONG')
+  await run(after, next)
+  await t.rejects(login('SENTINELS_PASSWORD').ping())
+  t.equal(await login('NEW').ping(), 'PONG')
 })
 
 t.test('the URLs say where the sentinels are, and the first one how to reach their master', async t => {
