@@ -128,10 +128,7 @@ export function documented(
       headers
     }
   // @fastify/swagger writes this answer for a route that documents none. Beside our answers it would not.
-  const own = (schema?.response ?? { 200: { description: 'Default Response' } }) as Record<
-    string,
-    Answer | boolean
-  >
+  const own = (schema?.response ?? { 200: bodiless('Default Response') }) as Record<string, Answer | boolean>
   const covers = new Set(Object.keys(own).map(status => status.toLowerCase()))
   // The status, class (`4xx`) or `default` under which the route documents an answer of ours: the app's word on it.
   const coverOf = (status: string) => [status, `${status[0]}xx`, 'default'].find(each => covers.has(each))
