@@ -24,7 +24,9 @@ const problem = {
         'The policies that refuse the request: a limit, as in `mail-60s`, or the name of a rule or filter.'
     },
     retryAfterMs: {
-      type: ['number', 'null'],
+      // Not a list of types: before 9.9 @fastify/swagger writes that as it is, and OpenAPI 3.0 does not know it.
+      type: 'number',
+      nullable: true,
       description:
         'The time until every rule admits the request, as things stand, in milliseconds. Null if no time can be named.'
     }

@@ -139,6 +139,29 @@ t.test('a route documents no refusal that its rules never give', async t => {
   }
 })
 
+t.test('a waiting time may be null, in a form that OpenAPI 3.0 has as well', async t => {
+  for (const [version, form] of [
+    ['3.0.3', { type: 'number', nullable: true }],
+    ['3.1.0', { type: ['number', 'null'], nullable: undefined }]
+  ] as const) {
+    const app = appOf(t)
+    const given: string[] = []
+    const transform = ({ schema, url }: { schema: FastifySchema; url: string }) => {
+      given.push(JSON.stringify(schema))
+      return { schema, url }
+    }
+    await app.register(swagger, { openapi: { ...openapi.openapi, openapi: version }, transform })
+    await app.register(limitPlugin)
+    app.get('/x', { config: { limit: send } }, async () => 'sent')
+    await app.ready()
+    const { responses } = (app.swagger() as unknown as Document).paths['/x']?.get ?? { responses: {} }
+    const { schema } = responses[429]?.content?.['application/problem+json'] ?? {}
+    t.match(schema, { properties: { retryAfterMs: form } }, version)
+    // Before 9.9 @fastify/swagger writes a list of types as it is, which OpenAPI 3.0 does not know.
+    t.notMatch(given.join(), /"type":\[/)
+  }
+})
+
 t.test('bodies that errorResponse makes are not documented', async t => {
   const app = await both(t, { errorResponse: () => ({ wait: 1 }) })
   const lock: Rule = { name: 'one', key: 'ip', lock: '30s' }
