@@ -199,6 +199,27 @@ t.test('the document passes a linter without warnings', async t => {
   }
 })
 
+t.test('no pattern has an escape that the regular expressions of other languages lack', async t => {
+  const app = await (await places.memory(t)).start({ ADMIN_KEY })
+  const patterns = new Set<string>()
+  JSON.stringify(app.swagger(), (name, member) => {
+    if (name === 'pattern') patterns.add(member)
+    return member
+  })
+  t.ok(patterns.size > 5)
+  for (const pattern of patterns) t.notMatch(pattern, /\\u/)
+  const headers = { 'x-admin-key': ADMIN_KEY }
+  for (const end of ['\0', '\n', '\x7f', '\x85', '\u2028', '\u2029']) {
+    const payload = { phone: '13800138000', reason: `complaint${end}` }
+    const answer = await app.inject({ method: 'POST', url: '/v1/admin/recipients/block', headers, payload })
+    t.match(
+      answer.json(),
+      { code: 'INVALID', errors: [{ pointer: '#/reason', code: 'PATTERN' }] },
+      escape(end)
+    )
+  }
+})
+
 interface Body {
   example?: object
   schema: { properties?: Record<string, { examples?: unknown[]; description?: string }> }

@@ -3,6 +3,7 @@ import type { Standing } from '../../../lists/lists.js'
 import { problem } from '../../../problem.js'
 import { recipientKeys } from '../../../recipient-rules.js'
 import {
+  DocumentedListBody,
   ListBody,
   PageAnswer,
   PageQuery,
@@ -10,6 +11,7 @@ import {
   StandingAnswer,
   UnblockAnswer
 } from '../../../schemas/admin.js'
+import { presentBody } from '../../../schemas/present-body.js'
 import { problems } from '../../../schemas/problem.js'
 import { BODY, type Code, LIMITED, OPERATOR, RECIPIENT } from '../../../schemas/problem-codes.js'
 import { named } from './named.js'
@@ -41,7 +43,7 @@ const lists: FastifyPluginAsyncTypebox = async fastify => {
     fastify.post(
       `/recipients/${action}`,
       {
-        config: { limit: LIMIT, action },
+        config: { limit: LIMIT, action, swaggerTransform: presentBody(() => DocumentedListBody) },
         schema: {
           ...common,
           operationId,
