@@ -10,7 +10,17 @@ const FlawSchema = Type.Object(
     code: Type.Optional(
       Type.String({ description: 'What is wrong there, such as `REQUIRED`. The same in every language.' })
     ),
-    detail: Type.String({ description: 'What is wrong there, in words.' })
+    detail: Type.String({ description: 'What is wrong there, in words.' }),
+    allowed: Type.Optional(
+      Type.Array(Type.Unknown(), { description: 'For `NOT_ONE_OF`: what may be there.' })
+    ),
+    limit: Type.Optional(
+      Type.Number({
+        description: 'For `TOO_SHORT`, `TOO_LARGE` and the like: what may be there at least, or at most.'
+      })
+    ),
+    pattern: Type.Optional(Type.String({ description: 'For `PATTERN`: what must match there.' })),
+    format: Type.Optional(Type.String({ description: 'For `FORMAT`: the format that must be there.' }))
   },
   { additionalProperties: true }
 )
@@ -65,7 +75,13 @@ export const ProblemSchema = Type.Object(
         description:
           'The names to choose from, if the request names a purpose or template that does not exist.'
       })
-    )
+    ),
+    members: Type.Optional(
+      Type.Array(Type.String(), {
+        description: 'For `RECIPIENT_MISSING`: the members of the body that may name the recipient.'
+      })
+    ),
+    reason: Type.Optional(Type.String({ description: 'For `RELOAD_REFUSED`: the mistake, in words.' }))
   },
   { $id: 'Problem', additionalProperties: true }
 )

@@ -377,6 +377,36 @@ t.test('the page at /docs is served without warnings', async t => {
   }
 })
 
+t.test('the document has every member of a problem that docs/app-errors.md tells to read', async t => {
+  const place = await places.memory(t)
+  const POLICY_FILE = join(folderOf(t), 'policy.json')
+  writeFileSync(POLICY_FILE, JSON.stringify(loadPolicy()))
+  const app = await place.start({ ADMIN_KEY, POLICY_FILE })
+  writeFileSync(POLICY_FILE, '{}')
+  const headers = { 'x-api-key': KEY, 'x-admin-key': ADMIN_KEY }
+  const ask = async (url: string, payload: object, more = {}) =>
+    (await app.inject({ method: 'POST', url, headers: { ...headers, ...more }, payload })).json()
+  const send = { phone: '13800138000', purpose: 'register' }
+  const problems = [
+    await ask('/v1/captcha', { purpose: 'register' }),
+    await ask('/v1/captcha', { ...send, purpose: 'none' }),
+    await ask('/v1/captcha', { ...send, locale: '-' }),
+    await ask('/v1/captcha', { ...send, phone: '1' }),
+    await ask('/v1/captcha', { ...send, send: false }),
+    await ask('/v1/admin/recipients/lookup', { phone: '13800138000', endUserIp: 'none' }),
+    await ask('/v1/admin/reload', {})
+  ]
+  const flaws = problems.flatMap(({ errors = [] }) => errors)
+  t.match(problems, [{ members: [] }, { known: [] }, {}, {}, {}, {}, { reason: /policy/ }])
+  t.match(flaws, [{ allowed: [] }, { pattern: /./ }, { limit: 3 }, { allowed: [true] }, { format: 'ip' }])
+  const { Problem, CodeProblem } = (await app.inject('/openapi.json')).json().components.schemas
+  for (const { properties } of [Problem, CodeProblem]) {
+    for (const member of ['members', 'known', 'reason']) t.ok(properties[member]?.type, member)
+    for (const member of ['pattern', 'limit', 'allowed', 'format'])
+      t.ok(properties.errors.items.properties[member]?.type, member)
+  }
+})
+
 t.test('a 504 of a code shows the members of a 202, and every problem is one of two schemas', async t => {
   const app = await (await places.memory(t)).start({ ADMIN_KEY })
   const { paths, components } = (await app.inject('/openapi.json')).json()
