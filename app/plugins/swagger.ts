@@ -83,7 +83,11 @@ const swagger: FastifyPluginAsync<{ config: Pick<Config, 'ADMIN_KEY'> }> = async
           const { 429: limited, 504: unknown } = operation?.responses ?? {}
           // The plugin has described it by the rules. Whatever sends (504) may meet the provider's limit, too.
           const codes = `FST_SEND_LIMIT_EXCEEDED${unknown ? ', SEND_LIMITED' : ''}`
-          if (limited && 'description' in limited) limited.description += ` Codes: ${codes}.`
+          if (limited && 'description' in limited) {
+            // So @fastify/swagger describes what the plugin has not described, as no rule in force refuses.
+            if (limited.description === 'Default Response') delete operation?.responses?.[429]
+            else limited.description += ` Codes: ${codes}.`
+          }
           for (const answer of Object.values(operation?.responses ?? {})) {
             if (!('content' in answer) || answer.content?.['application/problem+json'] === undefined) continue
             answer.headers = { ...answer.headers, 'content-language': LANGUAGE }

@@ -152,6 +152,20 @@ t.test('an answer names no code that its operation cannot have', async t => {
   t.same(routesWith('SEND_LIMITED').sort(), sending.sort(), 'a provider limits what is sent')
 })
 
+t.test('an operation whose rules only observe has no 429', async t => {
+  const policy = loadPolicy()
+  const POLICY_FILE = join(folderOf(t), 'policy.json')
+  const rules = policy.rules.map(rule => ({
+    ...rule,
+    ...(rule.name === 'api-attempts' && { mode: 'observe' })
+  }))
+  writeFileSync(POLICY_FILE, JSON.stringify({ ...policy, rules }))
+  const app = await (await places.memory(t)).start({ POLICY_FILE })
+  const { paths } = (await app.inject('/openapi.json')).json<Document>()
+  t.notOk('429' in (paths['/v1/quota']?.get?.responses ?? {}))
+  t.match(paths['/v1/sms']?.post?.responses[429]?.description, /^A limit is reached/)
+})
+
 t.test('the document is right about the language of a resend and the meaning of resendAt', async t => {
   const place = await places.memory(t)
   const app = await place.start()
