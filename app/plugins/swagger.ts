@@ -114,7 +114,8 @@ const swagger: FastifyPluginAsync<{ config: Pick<Config, 'ADMIN_KEY'> }> = async
       inYaml = null
     }
     if (!options?.yaml) return document
-    inYaml ??= stringify(document)
+    // Parsers refuse a document with many aliases, such as those of Java from 50 on.
+    inYaml ??= stringify(document, { aliasDuplicateObjects: false })
     return inYaml
   }
   fastify.decorate('swagger', current as FastifyInstance['swagger'])
