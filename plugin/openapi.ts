@@ -134,7 +134,9 @@ export function documented(
   const covers = new Set(Object.keys(own).map(status => status.toLowerCase()))
   // The status, class (`4xx`) or `default` under which the route documents an answer of ours: the app's word on it.
   const coverOf = (status: string) => [status, `${status[0]}xx`, 'default'].find(each => covers.has(each))
-  const ours = Object.entries(answers)
+  // Clones, as of headers: an old @fastify/swagger 9 writes an object that is there twice as an alias in YAML, of which
+  // parsers take only so many.
+  const ours = Object.entries(answers).map(([status, its]) => [status, structuredClone(its)] as const)
   const added = ours.filter(([status]) => coverOf(status) === undefined)
   const completed = Object.entries(own).map(([status, its]) => {
     const covered = ours.filter(([each]) => coverOf(each) === status.toLowerCase())
@@ -163,7 +165,9 @@ function withHeaders(its: Answer | boolean, headers: object = {}): Answer | bool
   if (!isOpen(its)) return its
   const known = new Set(Object.keys(its.headers ?? {}).map(name => name.toLowerCase()))
   const lacking = Object.entries(headers).filter(([name]) => !known.has(name.toLowerCase()))
-  return lacking.length === 0 ? its : { ...its, headers: { ...Object.fromEntries(lacking), ...its.headers } }
+  return lacking.length === 0
+    ? its
+    : { ...its, headers: { ...structuredClone(Object.fromEntries(lacking)), ...its.headers } }
 }
 
 function withDescription(its: Answer | boolean, description: string | undefined): Answer | boolean {

@@ -162,6 +162,26 @@ t.test('a waiting time may be null, in a form that OpenAPI 3.0 has as well', asy
   }
 })
 
+t.test('answers share no objects, which YAML would write as aliases', async t => {
+  const app = await both(t, {}, ({ schema, url }: { schema: FastifySchema; url: string }) => {
+    responses.push(schema.response)
+    return { schema, url }
+  })
+  const responses: unknown[] = []
+  const lock: Rule = { name: 'lock', key: 'ip', lock: '30s' }
+  for (const url of ['/a', '/b']) app.get(url, { config: { limit: [send, lock] } }, async () => 'sent')
+  await app.ready()
+  app.swagger()
+  t.equal(responses.length, 2)
+  const seen = new Set<unknown>()
+  JSON.stringify(responses, (name, member) => {
+    if (typeof member !== 'object' || member === null) return member
+    if (seen.has(member)) t.fail(`${name} is shared`)
+    seen.add(member)
+    return member
+  })
+})
+
 t.test('bodies that errorResponse makes are not documented', async t => {
   const app = await both(t, { errorResponse: () => ({ wait: 1 }) })
   const lock: Rule = { name: 'one', key: 'ip', lock: '30s' }
