@@ -68,7 +68,8 @@ export function isLasting({ spec, max, zoned }: Entry): boolean {
   return !isHeld(spec) && max === undefined && !zoned && isInForce(spec)
 }
 
-/** Whether `b` asks what `a` asked, and its refusal lasts. A rule that was replaced has another spec. */
+/** Whether `b` asks what `a` asked, which lasts (`isLasting`) unless its rule was replaced meanwhile. */
 export function asksTheSame(a: Entry, b: Entry): boolean {
-  return a.spec === b.spec && a.identity === b.identity && a.value === b.value && isLasting(b)
+  const same = a.spec === b.spec && a.identity === b.identity && a.value === b.value
+  return same && b.max === undefined && isInForce(b.spec)
 }
