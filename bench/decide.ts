@@ -38,6 +38,11 @@ const overRedis: Record<string, Open> = {
   '@fastify/rate-limit, 4, Redis': client => fastifyRateLimit(client),
   'rate-limit-redis, 4 stores': client => rateLimitRedis(client)
 }
+/** Whose Redis has room for the keys to come, as one that has run for a while. In the others each doubling moves all. */
+const overGrownRedis: Record<string, Open> = {
+  [`${FLOOR}, grown`]: floor,
+  'ours, 5 rules, Redis, grown': client => ours(FIVE, { client })
+}
 /** Asked about a hundred sends that have all just been refused. */
 const refusing: Record<string, Open> = {
   'refused: ours, 1 rule, refusalCache': client => ours(['mobile'], { client, refusalCache: '1s' }),
@@ -45,7 +50,7 @@ const refusing: Record<string, Open> = {
   'refused: rate-limiter-flexible, 1, its block': client => flexible(client, [2], true),
   'refused: rate-limiter-flexible, 4, its block': client => flexible(client, [0, 1, 2, 3], true)
 }
-const subjects = { ...memory, ...overRedis, ...refusing }
+const subjects = { ...memory, ...overRedis, ...overGrownRedis, ...refusing }
 const WIDTHS = [1, 16, 128]
 /** How many sends are prepared before the clock starts. */
 const AT_A_TIME = 1_000
@@ -162,6 +167,7 @@ const pairs: { of: string; by: string; atLeast?: (width: number) => number }[] =
     atLeast: () => 3
   })),
   { of: 'ours, 5 rules, Redis', by: FLOOR, atLeast: width => (width === 16 ? 0.8 : 0.75) },
+  { of: 'ours, 5 rules, Redis, grown', by: `${FLOOR}, grown` },
   ...['rate-limiter-flexible, 4, Redis', '@fastify/rate-limit, 4, Redis', 'rate-limit-redis, 4 stores'].map(
     of => ({ of, by: FLOOR })
   )
@@ -219,6 +225,7 @@ async function main(): Promise<void> {
         const reset = async () => {
           // Not here: refused sends must stay refused, which they do for a minute.
           if (!(of in refusing)) await redis.client.flushall()
+          if (of in overGrownRedis) await redis.grow()
         }
         const ratio = `${of} ÷ ${by}`
         const rounds = await repeat(how.size, () => measure(children, sizeOf(of, how.size.quick), reset))

@@ -15,6 +15,8 @@ export interface BenchRedis {
   scripts(): Promise<number>
   /** The bytes that Redis uses now. */
   memory(): Promise<number>
+  /** Fills an empty Redis so far that its tables have room for a million keys more, all in place. */
+  grow(): Promise<void>
 }
 
 /** A Redis of the bench's own. */
@@ -30,7 +32,24 @@ export async function openRedis(closing: Closing, core: number): Promise<BenchRe
       return (figure(info, 'used_cpu_user') + figure(info, 'used_cpu_sys')) * 1e6
     },
     scripts: async () => (await scriptCalls(client)).all,
-    memory: async () => figure(await client.info('memory'), 'used_memory')
+    memory: async () => figure(await client.info('memory'), 'used_memory'),
+    grow: () => grow(client)
+  }
+}
+
+/** One more than fill a table, so it doubles. */
+const GROWN = 2 ** 20 + 1
+const COMMANDS = ["'SET', key, '', 'PX', 3600000", "'GET', key"]
+
+/** Writes keys, then reads each: while a table grows, each look-up moves some of what was in the old one. */
+async function grow(client: Redis): Promise<void> {
+  for (const command of COMMANDS) {
+    const script = `
+      for i = ARGV[1], ARGV[2] do
+        local key = 'filled with a key as long as others:' .. i
+        redis.call(${command})
+      end`
+    for (let i = 1; i <= GROWN; i += 10_000) await client.eval(script, 0, i, Math.min(i + 9_999, GROWN))
   }
 }
 
