@@ -10,11 +10,6 @@ type Raw = FastifyReply['raw']
  */
 const waiting = new WeakMap<Socket, Set<() => void>>()
 
-/** Whether the connection of a reply is gone, its HTTP/2 stream closed, or its `inject` aborted. */
-export function isCutOff({ raw }: FastifyReply): boolean {
-  return streamOf(raw)?.closed || raw.destroyed
-}
-
 /**
  * Calls `call` when a reply cannot leave any more, in the cases in which the reply itself never says so. If its HTTP/2
  * stream is closed or its `inject` was aborted, that is at once. If it waits behind another reply on its connection

@@ -1,7 +1,7 @@
 import { ServerResponse } from 'node:http'
 import type { FastifyReply } from 'fastify'
 import { type Awaitable, isPromise } from './awaitable.js'
-import { isCutOff, whenCutOff } from './cut-off.js'
+import { whenCutOff } from './cut-off.js'
 import type { Decision } from './decision.js'
 import { failureOf, isHandlerTimeout, type Outcome, outcomeOf } from './outcome.js'
 
@@ -18,8 +18,12 @@ export class HandlerRun {
   private answered = false
   /** Fastify's `handlerTimeout` is over. */
   private timedOut = false
-  /** Somebody has written to the reply after its connection was gone. */
+  /** The connection of the reply is gone. */
+  private gone = false
+  /** Somebody has written to the reply after that. */
   private written = false
+  /** The handler ends with its connection, or with its first write if the client has gone before that. */
+  private endsWithConnection = false
   /** The handler has taken the reply over (`reply.hijack`). */
   private hijacked = false
   /** The handler ends when it sends: it has returned nothing, or the reply, or waits for the reply. */
@@ -68,8 +72,7 @@ export class HandlerRun {
 
   /** Runs the handler. @returns what Fastify is to make of it */
   run(handler: () => unknown): unknown {
-    // The client may have gone while the limits decided.
-    if (this.decision.locked && isCutOff(this.reply)) this.noteWrites()
+    if (this.decision.locked) this.watchConnection()
     let result: unknown
     try {
       result = handler()
@@ -89,7 +92,7 @@ export class HandlerRun {
     const later = result === undefined || result === this.reply
     if (this.answered || !later) return this.ended(result)
     this.callback = true
-    if (this.decision.locked) this.endWithConnection()
+    this.endWithConnection()
     return result
   }
 
@@ -98,7 +101,7 @@ export class HandlerRun {
     // The handler itself has yet to send.
     if (this.callback && (this.timedOut || !this.leaves)) {
       this.promised = false
-      if (this.decision.locked) this.endWithConnection()
+      this.endWithConnection()
       return value
     }
     return this.ended(value)
@@ -201,31 +204,42 @@ export class HandlerRun {
     return this.reply.sent || this.written || headersSent(this.reply.raw)
   }
 
-  // For a handler that writes to `reply.raw` and never calls `reply.send`: it ends with its connection, or with its
-  // first write if the client has gone before that.
-  private endWithConnection(): void {
+  private watchConnection(): void {
     const { raw } = this.reply
-    const end = () => {
-      if (!this.timedOut) this.decision.end()
+    const gone = () => {
+      if (this.gone) return
+      this.gone = true
+      if (!this.leaves) this.noteWrites()
+      this.endIfGone()
     }
-    const gone = () => (this.leaves ? end() : this.noteWrites(end))
+    // The client may have gone while the limits decided.
     if (raw.closed) return gone()
     raw.once('close', gone)
     whenCutOff(this.reply, gone)
   }
 
   // Node drops, without a sign, what is written to a reply whose connection is gone.
-  private noteWrites(call = () => {}): void {
+  private noteWrites(): void {
     const { raw } = this.reply
     for (const name of ['writeHead', 'write', 'end'] as const) {
       const method = raw[name] as (...given: unknown[]) => unknown
       const write = (...given: unknown[]) => {
         this.written = true
-        call()
+        this.endIfGone()
         return method.apply(raw, given)
       }
       Object.assign(raw, { [name]: write })
     }
+  }
+
+  // For a handler that writes to `reply.raw` and never calls `reply.send`.
+  private endWithConnection(): void {
+    this.endsWithConnection = true
+    this.endIfGone()
+  }
+
+  private endIfGone(): void {
+    if (this.endsWithConnection && this.gone && this.leaves && !this.timedOut) this.decision.end()
   }
 
   private after<T>(settled: Awaitable<unknown>, then: () => T): T | Promise<T> {

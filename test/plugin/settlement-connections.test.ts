@@ -429,6 +429,13 @@ for (const place of await places(t)) {
             async (request, reply) => {
               begin(request, reply)
               return reply
+            },
+            async (request, reply) => {
+              const { id } = request.query as { id: string }
+              await left(request)
+              seen.push((await used({ flight: id }))[0] === 1)
+              write(reply)
+              return reply
             }
           ]
           return handlers.flatMap((handler, j) => {
