@@ -68,36 +68,52 @@ t.test('the API follows the master that its sentinels name', async t => {
   t.equal((await verify(app, id, code)).status, 200, 'a code that was sent before the fail-over')
 })
 
-t.test('the password of a sentinel is changed as the runbook says, and meanwhile both are right', async t => {
-  const { port: master } = await start()
-  const file = block('sentinel')
-    .replace(/^port .*\n/m, '')
-    .replace('192.0.2.20 6379 2', `127.0.0.1 ${master} 1`)
-  const port = await startSentinel(t, { file, password: 'SENTINELS_PASSWORD', replicas: 0 })
-  const login = (password: string) => {
-    const client = new Redis(port, '127.0.0.1', { password, enableReadyCheck: false, retryStrategy: null })
-    client.on('error', () => {})
-    t.teardown(() => client.disconnect())
-    return client
-  }
-  const [, row = ''] =
-    /^\| `REDIS_SENTINEL_PASSWORD` \| (.+) \| nothing \|$/m.exec(read('docs/runbook.md')) ?? []
-  const [before = '', after = ''] = row.split('; restart; ')
-  const run = async (text: string, client: Redis) => {
-    const commands = [...text.matchAll(/`([^`]+)`/g)].map(([, each = '']) =>
-      each.replace('OLD', 'SENTINELS_PASSWORD')
+t.test(
+  'while the password of sentinels is changed as the runbook says, each takes what the others send',
+  async t => {
+    const { port: master } = await start()
+    const file = block('sentinel')
+      .replace(/^port .*\n/m, '')
+      .replace('192.0.2.20 6379 2', `127.0.0.1 ${master} 1`)
+    const sentinel = { file, password: 'SENTINELS_PASSWORD', replicas: 0 }
+    const ports = await Promise.all([startSentinel(t, sentinel), startSentinel(t, sentinel)])
+    const login = (port: number, password: string) => {
+      const client = new Redis(port, '127.0.0.1', { password, enableReadyCheck: false, retryStrategy: null })
+      client.on('error', () => {})
+      t.teardown(() => client.disconnect())
+      return client
+    }
+    const [, row = ''] =
+      /^\| `REDIS_SENTINEL_PASSWORD` \| (.+) \| nothing \|$/m.exec(read('docs/runbook.md')) ?? []
+    const [before = '', after = ''] = row.split('; restart; ')
+    const run = async (text: string, clients: Redis[]) => {
+      for (const step of text.split('at each sentinel').slice(1))
+        for (const client of clients) {
+          for (const [, command = ''] of step.matchAll(/`([^`]+)`/g)) {
+            const [name = '', ...args] = command.replace('OLD', 'SENTINELS_PASSWORD').split(' ')
+            t.equal(await client.call(name, ...args), 'OK', `${name} ${args[0]}`)
+          }
+          for (const each of clients) {
+            const [, sent = ''] = (await each.call('SENTINEL', 'CONFIG', 'GET', 'sentinel-pass')) as string[]
+            for (const port of ports) t.equal(await login(port, sent).ping(), 'PONG')
+          }
+        }
+    }
+    await run(
+      before,
+      ports.map(port => login(port, 'SENTINELS_PASSWORD'))
     )
-    for (const [name = '', ...args] of commands.map(each => each.split(' ')))
-      t.equal(await client.call(name, ...args), 'OK', `${name} ${args[0]}`)
+    for (const port of ports) t.equal(await login(port, 'SENTINELS_PASSWORD').ping(), 'PONG')
+    await run(
+      after,
+      ports.map(port => login(port, 'NEW'))
+    )
+    for (const port of ports) {
+      await t.rejects(login(port, 'SENTINELS_PASSWORD').ping())
+      t.equal(await login(port, 'NEW').ping(), 'PONG')
+    }
   }
-  const former = login('SENTINELS_PASSWORD')
-  await run(before, former)
-  const next = login('NEW')
-  for (const client of [login('SENTINELS_PASSWORD'), next]) t.equal(await client.ping(), 'PONG')
-  await run(after, next)
-  await t.rejects(login('SENTINELS_PASSWORD').ping())
-  t.equal(await login('NEW').ping(), 'PONG')
-})
+)
 
 t.test('the URLs say where the sentinels are, and the first one how to reach their master', async t => {
   const optionsOf = (url: string) => clientOf({ url, sentinel: 'main' }).options as RedisOptions
