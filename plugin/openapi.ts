@@ -134,8 +134,8 @@ export function documented(
   const covers = new Set(Object.keys(own).map(status => status.toLowerCase()))
   // The status, class (`4xx`) or `default` under which the route documents an answer of ours: the app's word on it.
   const coverOf = (status: string) => [status, `${status[0]}xx`, 'default'].find(each => covers.has(each))
-  // Clones, as of headers: an old @fastify/swagger 9 writes an object that is there twice as an alias in YAML, of which
-  // parsers take only so many.
+  // Copies, here and in `withHeaders`: an old @fastify/swagger 9 writes an object that is there twice as an alias in
+  // YAML, of which parsers take only so many.
   const ours = Object.entries(answers).map(([status, its]) => [status, structuredClone(its)] as const)
   const added = ours.filter(([status]) => coverOf(status) === undefined)
   const completed = Object.entries(own).map(([status, its]) => {

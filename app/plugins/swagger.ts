@@ -84,7 +84,7 @@ const swagger: FastifyPluginAsync<{ config: Pick<Config, 'ADMIN_KEY'> }> = async
           // The plugin has described it by the rules. Whatever sends (504) may meet the provider's limit, too.
           const codes = `FST_SEND_LIMIT_EXCEEDED${unknown ? ', SEND_LIMITED' : ''}`
           if (limited && 'description' in limited) {
-            // So @fastify/swagger describes what the plugin has not described, as no rule in force refuses.
+            // The plugin has not described it, as no rule in force refuses; so @fastify/swagger has.
             if (limited.description === 'Default Response') delete operation?.responses?.[429]
             else limited.description += ` Codes: ${codes}.`
           }
@@ -114,7 +114,7 @@ const swagger: FastifyPluginAsync<{ config: Pick<Config, 'ADMIN_KEY'> }> = async
       inYaml = null
     }
     if (!options?.yaml) return document
-    // Parsers refuse a document with many aliases, such as those of Java from 50 on.
+    // Parsers refuse a document with many aliases: SnakeYAML (Java) one with more than 50.
     inYaml ??= stringify(document, { aliasDuplicateObjects: false })
     return inYaml
   }

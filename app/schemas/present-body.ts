@@ -8,7 +8,7 @@ interface Given {
   route: RouteOptions
 }
 
-/** Documents a route's body as it is when the document is written, since a reload may replace what the body names. */
+/** Documents this body in place of the route's own, asked for at each writing: a reload may replace what it names. */
 export function presentBody(body: () => TSchema) {
   return limitTransform(({ schema, url }: Given) => ({ schema: { ...schema, body: body() }, url }))
 }

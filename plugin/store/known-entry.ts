@@ -68,7 +68,7 @@ export function isLasting({ spec, max, zoned }: Entry): boolean {
   return !isHeld(spec) && max === undefined && !zoned && isInForce(spec)
 }
 
-/** Whether `b` asks what `a` asked, which lasts (`isLasting`) unless its rule was replaced meanwhile. */
+/** Whether `b` asks what `a` asked, of which the refusal lasts (`isLasting`), and the rule was not replaced since. */
 export function asksTheSame(a: Entry, b: Entry): boolean {
   const same = a.spec === b.spec && a.identity === b.identity && a.value === b.value
   return same && b.max === undefined && isInForce(b.spec)
