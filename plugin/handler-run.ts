@@ -1,6 +1,6 @@
-import { ServerResponse } from 'node:http'
 import type { FastifyReply } from 'fastify'
 import { type Awaitable, isPromise } from './awaitable.js'
+import { Connection, headersSent } from './connection.js'
 import { whenCutOff } from './cut-off.js'
 import type { Decision } from './decision.js'
 import { failureOf, isHandlerTimeout, type Outcome, outcomeOf } from './outcome.js'
@@ -18,10 +18,8 @@ export class HandlerRun {
   private answered = false
   /** Fastify's `handlerTimeout` is over. */
   private timedOut = false
-  /** The connection of the reply is gone. */
-  private gone = false
-  /** Somebody has written to the reply after that. */
-  private written = false
+  /** Watched only for a decision that holds a lock. */
+  private connection: Connection | undefined
   /** The handler ends with its connection, or with its first write if the client has gone before that. */
   private endsWithConnection = false
   /** The handler has taken the reply over (`reply.hijack`). */
@@ -72,7 +70,7 @@ export class HandlerRun {
 
   /** Runs the handler. @returns what Fastify is to make of it */
   run(handler: () => unknown): unknown {
-    if (this.decision.locked) this.watchConnection()
+    if (this.decision.locked) this.connection = new Connection(this.reply, () => this.endIfGone())
     let result: unknown
     try {
       result = handler()
@@ -201,35 +199,7 @@ export class HandlerRun {
 
   // Whether the reply is on its way: sent, hijacked, or written by the handler to `reply.raw`.
   private get leaves(): boolean {
-    return this.reply.sent || this.written || headersSent(this.reply.raw)
-  }
-
-  private watchConnection(): void {
-    const { raw } = this.reply
-    const gone = () => {
-      if (this.gone) return
-      this.gone = true
-      if (!this.leaves) this.noteWrites()
-      this.endIfGone()
-    }
-    // The client may have gone while the limits decided.
-    if (raw.closed) return gone()
-    raw.once('close', gone)
-    whenCutOff(this.reply, gone)
-  }
-
-  // Node drops, without a sign, what is written to a reply whose connection is gone.
-  private noteWrites(): void {
-    const { raw } = this.reply
-    for (const name of ['writeHead', 'write', 'end'] as const) {
-      const method = raw[name] as (...given: unknown[]) => unknown
-      const write = (...given: unknown[]) => {
-        this.written = true
-        this.endIfGone()
-        return method.apply(raw, given)
-      }
-      Object.assign(raw, { [name]: write })
-    }
+    return this.reply.sent || this.connection?.written || headersSent(this.reply.raw)
   }
 
   // For a handler that writes to `reply.raw` and never calls `reply.send`.
@@ -239,7 +209,7 @@ export class HandlerRun {
   }
 
   private endIfGone(): void {
-    if (this.endsWithConnection && this.gone && this.leaves && !this.timedOut) this.decision.end()
+    if (this.endsWithConnection && this.connection?.gone && this.leaves && !this.timedOut) this.decision.end()
   }
 
   private after<T>(settled: Awaitable<unknown>, then: () => T): T | Promise<T> {
@@ -250,13 +220,6 @@ export class HandlerRun {
     }
     return isPromise(settled) ? settled.then(end) : end()
   }
-}
-
-/** Asks Node's own getter: @fastify/express hides it behind another one, which does not notice what is written. */
-function headersSent(raw: object & { headersSent: boolean }): boolean {
-  return raw instanceof ServerResponse
-    ? Reflect.get(ServerResponse.prototype, 'headersSent', raw)
-    : raw.headersSent
 }
 
 /**
