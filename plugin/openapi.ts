@@ -164,10 +164,8 @@ function copyOf(schema: FastifySchema, members?: FastifySchema): FastifySchema {
 function withHeaders(its: Answer | boolean, headers: object = {}): Answer | boolean {
   if (!isOpen(its)) return its
   const known = new Set(Object.keys(its.headers ?? {}).map(name => name.toLowerCase()))
-  const lacking = Object.entries(headers).filter(([name]) => !known.has(name.toLowerCase()))
-  return lacking.length === 0
-    ? its
-    : { ...its, headers: { ...structuredClone(Object.fromEntries(lacking)), ...its.headers } }
+  const lacking = Object.entries(structuredClone(headers)).filter(([name]) => !known.has(name.toLowerCase()))
+  return lacking.length === 0 ? its : { ...its, headers: { ...Object.fromEntries(lacking), ...its.headers } }
 }
 
 function withDescription(its: Answer | boolean, description: string | undefined): Answer | boolean {
