@@ -11,7 +11,7 @@ import { read } from '../docs/blocks.js'
 import { folderOf } from '../helper/folder.js'
 import { logStream } from '../helper/log-stream.js'
 import { codesOf } from './fuzz/verdict.js'
-import { ADMIN_KEY, type App, KEY, places } from './helper.js'
+import { ADMIN_KEY, type App, KEY, places, withRules } from './helper.js'
 import { loadFiles, templatesFolder } from './template-files.js'
 
 const redocly = fileURLToPath(new URL('../../node_modules/.bin/redocly', import.meta.url))
@@ -154,14 +154,8 @@ t.test('an answer names no code that its operation cannot have', async t => {
 })
 
 t.test('an operation whose rules only observe has no 429', async t => {
-  const policy = loadPolicy()
-  const POLICY_FILE = join(folderOf(t), 'policy.json')
-  const rules = policy.rules.map(rule => ({
-    ...rule,
-    ...(rule.name === 'api-attempts' && { mode: 'observe' })
-  }))
-  writeFileSync(POLICY_FILE, JSON.stringify({ ...policy, rules }))
-  const app = await (await places.memory(t)).start({ POLICY_FILE })
+  const policy = withRules({ 'api-attempts': { mode: 'observe' } })
+  const app = await (await places.memory(t)).start({}, { policy })
   const { paths } = (await app.inject('/openapi.json')).json<Document>()
   t.notOk('429' in (paths['/v1/quota']?.get?.responses ?? {}))
   t.match(paths['/v1/sms']?.post?.responses[429]?.description, /^A limit is reached/)
