@@ -89,7 +89,7 @@ export class Receipts {
   }
 
   private bytesOf(text: unknown): Buffer {
-    const none = 'is none: pass the text as receipt() gave it'
+    const none = 'is none that this version of the plugin makes: pass the text as receipt() gave it'
     if (typeof text !== 'string') throw new ReceiptError(none)
     const bytes = Buffer.from(text, 'base64url')
     if (bytes[0] !== VERSION || bytes.length < HEAD + SALT + TAG) throw new ReceiptError(none)
