@@ -28,7 +28,7 @@ import { limitRoute, PLAN } from './route.js'
 import type { Rule } from './rule.js'
 import { RuleCompiler } from './rules.js'
 import { openStore } from './store/open.js'
-import { warn, warnOfSlip } from './warnings.js'
+import { warnOfProxies, warnOfSlip, warnOfSocket } from './warnings.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -77,7 +77,11 @@ const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) =>
   const planner = new Planner(new RuleCompiler(identity), limiter, filters, options)
   const shared: Shared = { limiter, timeout, options, refusals: new RefusalLog() }
 
-  const replace = (rules: readonly Rule[]) => warn(fastify, planner.replace(rules))
+  const replace = (rules: readonly Rule[]) => {
+    const compiled = planner.replace(rules)
+    warnOfProxies(fastify, compiled)
+    warnOfSocket(fastify, compiled)
+  }
   fastify.decorate('limit', decorator(limiter, options, { begin, verify }, replace, fastify.log))
   fastify.decorateRequest(PLAN)
   fastify.decorateReply('limit', null)
@@ -100,10 +104,11 @@ const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) =>
   fastify.addHook('onReady', async () => {
     refuseStrayRoutes(fastify)
     routes.verify()
-    warn(fastify, limiter.rules.values())
+    warnOfProxies(fastify, limiter.rules.values())
     documentation.write(hasForeign(fastify))
     await filters.init()
   })
+  fastify.addHook('onListen', async () => warnOfSocket(fastify, limiter.rules.values()))
 }
 
 /**

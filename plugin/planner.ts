@@ -85,7 +85,7 @@ export class Planner {
    * @returns the new rules
    * @throws OptionError with a path such as `rules[0].key`, RuleUnknownError when a route names a rule that is gone
    */
-  replace(rules: readonly Rule[]): Iterable<CompiledRule> {
+  replace(rules: readonly Rule[]): readonly CompiledRule[] {
     const shared = this.compile(rules, 'rules')
     const inline = [...this.limiter.rules].filter(([name]) => !this.shared.has(name))
     const all = new Map([...shared, ...inline])
@@ -98,7 +98,7 @@ export class Planner {
     this.shared = shared
     this.limiter.rules = all
     for (const [i, plan] of plans.entries()) (this.routes[i] as Planned).plan = plan
-    return shared.values()
+    return [...shared.values()]
   }
 
   private compile(rules: readonly Rule[], at: string): Map<string, CompiledRule> {

@@ -5,14 +5,27 @@ import { isAddress } from './identity/path.js'
 import { nameOf } from './plan.js'
 import { rootOf } from './root.js'
 
-/** Warns of settings that make a rule weaker than it reads. */
-export function warn(fastify: FastifyInstance, rules: Iterable<CompiledRule>): void {
+/** Warns of rules that `trustProxy` makes weaker than they read. */
+export function warnOfProxies(fastify: FastifyInstance, rules: Iterable<CompiledRule>): void {
   const danger = dangerOf(trustProxyOf(fastify))
   if (danger === undefined) return
-  for (const { name, parts } of rules)
-    if (parts.flatMap(pathsOf).some(isAddress))
-      fastify.log.warn(`the rule ${name} counts by address, but with ${danger}; name the proxies instead`)
+  for (const name of byAddress(rules))
+    fastify.log.warn(`the rule ${name} counts by address, but with ${danger}; name the proxies instead`)
 }
+
+/** Warns of rules that limit nobody, since the server listens on a Unix socket, where no request has an address. */
+export function warnOfSocket(fastify: FastifyInstance, rules: Iterable<CompiledRule>): void {
+  const trustProxy = trustProxyOf(fastify)
+  const asked = trustProxy === true || typeof trustProxy === 'function'
+  if (asked || typeof fastify.server.address() !== 'string') return
+  for (const name of byAddress(rules))
+    fastify.log.warn(
+      `the rule ${name} counts by address, but requests over a Unix socket have none; set trustProxy to (_address, hop) => hop === 0 if a proxy sends them`
+    )
+}
+
+const byAddress = (rules: Iterable<CompiledRule>): string[] =>
+  [...rules].filter(({ parts }) => parts.flatMap(pathsOf).some(isAddress)).map(({ name }) => name)
 
 /** Warns of a route that reads as limited, and is not. @param scope the instance in which the route is declared */
 export function warnOfSlip(scope: FastifyInstance, route: RouteOptions): void {

@@ -6,6 +6,7 @@ import type { Key, Rule } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
 import { folderOf } from '../helper/folder.js'
 import { listen } from '../helper/listen.js'
+import { logStream } from '../helper/log-stream.js'
 import { strays } from '../helper/strays.js'
 import type { Teardown } from '../helper/teardown.js'
 
@@ -632,8 +633,11 @@ t.test(
   { skip: process.platform === 'win32' },
   async t => {
     const folder = folderOf(t)
-    for (const trustProxy of [false, 'loopback'] as const) {
-      const { app } = await open(t, {}, { trustProxy })
+    const firstHop = (_: string, hop: number) => hop === 0
+    for (const trustProxy of [false, 'loopback', 1, firstHop]) {
+      const { lines, stream } = logStream()
+      const server = { trustProxy: trustProxy as never, logger: { level: 'warn', stream } }
+      const { app } = await open(t, {}, server)
       const limit = [
         { name: 'ip', key: 'ip' as const, limits },
         { name: 'too', key: { ip: 'request.ip' }, limits },
@@ -643,21 +647,34 @@ t.test(
       app.get('/x', { config: { limit } }, async () => 'sent')
       const among = { name: 'among', key: { digest: ['ip', 'headers.x-id'] }, limits }
       app.get('/among', { config: { limit: among } }, async () => 'sent')
-      const socketPath = join(folder, `${trustProxy}`)
+      const socketPath = join(folder, `${String(trustProxy).length}`)
       await app.listen({ path: socketPath })
       const ask = async (path: string, headers = {}) => {
         const [response] = await once(request({ socketPath, path, headers }).end(), 'response')
         response.resume()
         return response.statusCode
       }
+      const forwarded = { 'x-forwarded-for': '192.0.2.1' }
+      const limited = trustProxy === firstHop
       t.same(
-        [await ask('/x'), await ask('/x'), await ask('/x')],
-        [200, 200, 200],
+        [await ask('/x', forwarded), await ask('/x', forwarded), await ask('/x')],
+        [200, limited ? 429 : 200, 200],
         `trustProxy: ${trustProxy}`
       )
       t.equal(await ask('/among'), 400, 'a content without any value is missing')
       const headers = { 'x-id': '1' }
       t.same([await ask('/among', headers), await ask('/among', headers)], [200, 429])
+
+      const warned = lines.flatMap(
+        line => /the rule (\S+) counts by address, but requests over a Unix socket/.exec(line)?.[1] ?? []
+      )
+      t.same(warned, limited ? [] : ['ip', 'too', 'alone', 'flood', 'among'])
+      lines.length = 0
+      app.limit.replace([{ name: 'later', key: 'ip', limits }])
+      t.equal(
+        lines.some(line => /the rule later .* over a Unix socket/.test(line)),
+        !limited
+      )
     }
   }
 )
