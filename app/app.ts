@@ -48,10 +48,6 @@ const MAX_BODY_BYTES = 16_384
 /** How long a request may take to arrive, in milliseconds. Node checks every thirty seconds. */
 const REQUEST_TIMEOUT_MS = 10_000
 /**
- * How long a proxy such as nginx keeps an idle connection. If it were closed here first, a request might be on its way.
- */
-const PROXIES_IDLE_MS = 60_000
-/**
  * Works over plain HTTP, too, as within a network. Inline styles are allowed, since the page's own scripts set them.
  */
 const DOCS_CSP = {
@@ -77,7 +73,8 @@ export async function build(config: Config, options: BuildOptions = {}) {
   const secret = config.LIMIT_SECRET ?? randomBytes(32).toString('base64url')
   const recipientSecret = config.RECIPIENT_SECRET ?? secret
   const handlerTimeout = handlerTimeoutOf(config)
-  const idleMs = handlerTimeout + PROXIES_IDLE_MS
+  // Longer than the proxy's own time: what closes a connection first may close it on a request that is on its way.
+  const idleMs = handlerTimeout + config.PROXY_IDLE_TIMEOUT
   const app = fastify({
     logger: loggerOptions(config, logStream),
     genReqId: () => randomUUID(),

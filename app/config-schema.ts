@@ -31,6 +31,12 @@ export const ConfigSchema = Type.Object({
     description:
       'a list of the proxies that are believed about the address of a client: addresses or CIDR ranges, separated by commas, as in 10.0.0.0/8; false for none'
   }),
+  PROXY_IDLE_TIMEOUT: Type.Integer({
+    default: 60_000,
+    minimum: 1_000,
+    maximum: 3_600_000,
+    description: 'how long the proxy keeps an idle connection to the API, in milliseconds'
+  }),
   BACKENDS: Type.Optional(
     Type.String({
       description:
