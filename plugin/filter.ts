@@ -11,9 +11,10 @@ export interface FilterResult {
   retryAfterMs?: number | null
   /**
    * With a pass: takes back what the filter did. It is called when the request is refused after all, when the decision
-   * fails, or when the request is over by then. It may take the option `timeout` at most.
+   * fails, or when the request is over by then. It may take the option `timeout` at most. It may be async; what it
+   * returns does not matter.
    */
-  undo?: () => Awaitable<void>
+  undo?: () => unknown
 }
 
 /**
@@ -22,11 +23,11 @@ export interface FilterResult {
  */
 export interface Filter {
   name: string
-  /** Runs once, before the server listens, if a route names the filter. */
-  init?: () => Awaitable<void>
+  /** Runs once, before the server listens, if a route names the filter; may be async. */
+  init?: () => unknown
   check(request: FastifyRequest): Awaitable<FilterResult | undefined | void>
-  /** Runs once, when the server closes, if a route names the filter. */
-  close?: () => Awaitable<void>
+  /** Runs once, when the server closes, if a route names the filter; may be async. */
+  close?: () => unknown
 }
 
 const FilterSchema = object<Filter>(
