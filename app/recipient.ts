@@ -1,4 +1,3 @@
-import type { CountryCode } from 'libphonenumber-js/max'
 import { canonicalEmail, canonicalPhone, phoneCountry } from '../plugin/index.js'
 import { errorsAt } from './flaw.js'
 import { problem } from './problem.js'
@@ -61,7 +60,7 @@ const inLowerCase = (text: string) => text.replace(/[A-Z]/g, letter => letter.to
 
 function smsRecipient(phone: string, { region, pointer = '#/phone' }: RecipientOptions): Recipient {
   const errors = errorsAt(pointer, 'UNSENDABLE')
-  const to = canonicalPhone(phone, region as CountryCode)
+  const to = canonicalPhone(phone, region)
   if (to === undefined) throw problem(422, 'PHONE_INVALID', 'This is not a possible phone number.', errors)
   if (!takesSms(to))
     throw problem(422, 'PHONE_TAKES_NO_SMS', 'This kind of number cannot receive SMS.', errors)

@@ -50,7 +50,7 @@ export function isRegion(text: string | undefined): text is CountryCode {
  * number without it, too. Without a `region`, or with one that does not exist, a number needs its country code. A phone
  * that two calling codes reach has one form.
  */
-export function canonicalPhone(text: string, region?: CountryCode): string | undefined {
+export function canonicalPhone(text: string, region?: string): string | undefined {
   if (typeof text !== 'string') return undefined
   // A client that names the region may name any text, and answers are remembered for each region. So a text that is no
   // region, such as a calling code, counts as none.
@@ -63,7 +63,7 @@ export function canonicalPhone(text: string, region?: CountryCode): string | und
  * The country of a phone number (ISO 3166-1 alpha-2, and `XK` for Kosovo). The text is read as by `canonicalPhone`.
  * `undefined` where it is no number, or one that belongs to no country: satellite phones, +881 and +870, or +800.
  */
-export function phoneCountry(text: string, region?: CountryCode): CountryCode | undefined {
+export function phoneCountry(text: string, region?: string): CountryCode | undefined {
   const number = canonicalPhone(text, region)
   return number === undefined ? undefined : (plainCountry(number) ?? askCountry(number))
 }

@@ -1,6 +1,11 @@
 import { createRequire } from 'node:module'
 import fc from 'fast-check'
-import { getCountries, getCountryCallingCode, parsePhoneNumberFromString } from 'libphonenumber-js/max'
+import {
+  type CountryCode,
+  getCountries,
+  getCountryCallingCode,
+  parsePhoneNumberFromString
+} from 'libphonenumber-js/max'
 import t from 'tap'
 import { canonicalPhone, isRegion, phoneCountry } from '../../../plugin/identity/phone.js'
 import { plainCountry, plainNumber } from '../../../plugin/identity/plain-number.js'
@@ -9,9 +14,7 @@ const examples: Record<string, string> = createRequire(import.meta.url)(
   'libphonenumber-js/examples.mobile.json'
 )
 
-type Region = NonNullable<Parameters<typeof canonicalPhone>[1]>
-
-const SPELLINGS: [number: string, spellings: [text: string, region: Region][]][] = [
+const SPELLINGS: [number: string, spellings: [text: string, region: string][]][] = [
   [
     '+8613800138000',
     [
@@ -130,7 +133,7 @@ t.test('every spelling of a phone number has one canonical form', async t => {
   }
 })
 
-const PAIRS: [a: [string, Region], b: [string, Region]][] = [
+const PAIRS: [a: [string, string], b: [string, string]][] = [
   [
     ['13800138000', 'CN'],
     ['13800138001', 'CN']
@@ -270,7 +273,7 @@ t.test('texts of a megabyte have no canonical form', async t => {
 t.test('an unknown region counts as none, and takes no memory, since a client may name any', async t => {
   const before = process.memoryUsage().arrayBuffers
   for (let i = 0; i < 1_000; i++) {
-    const region = `X${i}` as Region
+    const region = `X${i}`
     if (canonicalPhone('138 0013 8000', region) !== undefined) t.fail(region)
     if (phoneCountry('+86 138 0013 8000', region) !== 'CN') t.fail(region)
   }
@@ -279,9 +282,9 @@ t.test('an unknown region counts as none, and takes no memory, since a client ma
 
 t.test('a calling code is no region, however the number is written', async t => {
   for (const text of ['13800138000', '138 0013 8000', '013800138000'])
-    t.equal(canonicalPhone(text, '86' as Region), undefined, text)
-  t.equal(canonicalPhone('+8613800138000', '86' as Region), '+8613800138000')
-  t.equal(phoneCountry('2125551234', '1' as Region), undefined)
+    t.equal(canonicalPhone(text, '86'), undefined, text)
+  t.equal(canonicalPhone('+8613800138000', '86'), '+8613800138000')
+  t.equal(phoneCountry('2125551234', '1'), undefined)
 })
 
 t.test('no text throws, and the canonical form of a canonical form is itself in every region', async () => {
@@ -330,7 +333,7 @@ t.test('isRegion accepts country codes that have phone numbers, and nothing else
 })
 
 /** The number that the library makes of these digits. */
-function asked(digits: string, region: Region): string | undefined {
+function asked(digits: string, region: CountryCode): string | undefined {
   const number = parsePhoneNumberFromString(digits, { defaultCountry: region, extract: false })
   return number?.isValid() ? number.number : undefined
 }
