@@ -137,6 +137,24 @@ t.test('the package runs where tsx turns an app and its imports into CommonJS', 
   t.match(JSON.parse(stdout), once)
 })
 
+t.test('the package runs where TypeScript itself turns an app into CommonJS', async t => {
+  const app = join(project, 'compiled')
+  mkdirSync(app)
+  const compilerOptions = {
+    module: 'commonjs',
+    moduleResolution: 'bundler',
+    target: 'es2023',
+    strict: true,
+    types: ['node']
+  }
+  writeFileSync(join(app, 'tsconfig.json'), JSON.stringify({ compilerOptions }))
+  writeFileSync(join(app, 'package.json'), '{}')
+  cpSync(join(root, 'test/fixtures/consumer/required.cts'), join(app, 'app.ts'))
+  const { status, stdout } = await compile('--project', 'compiled', '--skipLibCheck')
+  t.equal(status, 0, 'tsc', { output: stdout })
+  t.match(await sends(process.execPath, 'compiled/app.js'), once)
+})
+
 t.test('an app can be bundled with the package, as a module and as CommonJS', async t => {
   // Some dependencies are CommonJS and need a `require`, which a module does not have.
   const banner = {
