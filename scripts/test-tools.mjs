@@ -22,7 +22,7 @@ const tools = [
 
 /**
  * If one of these is missing, some tests are skipped: those of pages in a browser (of which only Debian has this
- * package), of the deployment, of its logs, of the scripts of the runbook, and of the alerts.
+ * package), of the deployment, of HAProxy, of the logs, of the scripts of the runbook, and of the alerts.
  */
 const optional = [
   {
@@ -36,6 +36,10 @@ const optional = [
       works('curl', ['--version']) &&
       works('openssl', ['version']) &&
       works('pgrep', ['--version'])
+  },
+  {
+    packages: ['haproxy', 'openssl'],
+    present: () => works('haproxy', ['-v']) && works('openssl', ['version'])
   },
   {
     packages: ['logrotate'],

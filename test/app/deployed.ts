@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
-import { request as ask } from 'node:https'
+import { request as httpsRequest } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -27,7 +27,25 @@ export const ADMIN_KEY = 'the key of the operator of these tests'
 export const ORIGIN = 'https://shop.example'
 /** The address of the operator's own server. */
 export const BACKEND = '127.0.0.9'
+/** The name in the certificate of the proxy, as for openssl. */
+export const HOST = 'DNS:api.example.com'
 export const PORTS = ['3001', '3002'] as const
+
+/** Paths that only operators need; each is answered 200 on the machine. */
+export const OPERATORS = [
+  '/metrics',
+  '/docs',
+  '/docs/',
+  '/docs/json',
+  '/openapi.json',
+  '/v1/admin/recipients'
+]
+/** Others that a proxy must not open, and other spellings of those. */
+export const CLOSED = [
+  ...['/healthz', '/readyz', '/v1/admin', '/'],
+  ...['/%6detrics', '//metrics', '/v1/captcha/../admin/recipients', '/v1/captcha/%2e%2e/admin/recipients'],
+  ...['/v1%2fadmin/recipients', '/v1/captcha/..;/admin/recipients']
+]
 
 /** The settings of a file of Redis, as on a command line, and its users, as for ACL SETUSER. */
 function redisFile(use: string) {
@@ -101,8 +119,8 @@ async function startSystemctl(t: Test, units: Units): Promise<string> {
   return `exec curl -fsS -g "http://127.0.0.1:${(server.address() as AddressInfo).port}/$1/$2"`
 }
 
-/** Two instances as docs/deployment.md has them, on its Redis, behind its nginx. */
-export async function deploy(t: Test) {
+/** Two instances as docs/deployment.md has them, on its Redis. */
+export async function startInstances(t: Test) {
   const folder = folderOf(t)
   const at = (name: string) => join(folder, name)
   const { port: redisPort } = await startRedisOfPage(t, 'redis')
@@ -148,10 +166,22 @@ export async function deploy(t: Test) {
   }
   const instance = (port: string) => instances.get(port) as Instance
   await Promise.all(PORTS.map(port => start(port).listening))
+  return {
+    at,
+    provider,
+    instance,
+    start: (port: string) => start(port).listening,
+    portOf: (port: string) => Number(ports[port]),
+    withPorts: (text: string) => text.replace(/\b(3001|3002)\b/g, port => `${ports[port]}`)
+  }
+}
 
+/** Those two instances behind the nginx of docs/deployment.md. */
+export async function deploy(t: Test) {
+  const instances = await startInstances(t)
+  const { at, instance, portOf, withPorts } = instances
   const tlsPort = await freePort()
-  const { cert, key } = makeCertificate(folder, 'DNS:api.example.com')
-  const withPorts = (text: string) => text.replace(/\b(3001|3002)\b/g, port => `${ports[port]}`)
+  const { cert, key } = makeCertificate(at(''), HOST)
   const site = withPorts(block('site'))
     .replace('listen 443 ', `listen 127.0.0.1:${tlsPort} `)
     .replace('192.0.2.10', BACKEND)
@@ -162,10 +192,10 @@ export async function deploy(t: Test) {
   const systemctl = await startSystemctl(t, {
     reload: () => PORTS.map(port => instance(port).child.kill('SIGHUP')),
     async restart(which) {
-      const port = PORTS.find(each => `${ports[each]}` === which) ?? ''
+      const port = PORTS.find(each => `${portOf(each)}` === which) ?? ''
       await end(instance(port), 'SIGTERM')
       // As with systemd, this returns before the process listens.
-      start(port)
+      void instances.start(port)
     }
   })
   mkdirSync(at('bin'))
@@ -181,32 +211,36 @@ export async function deploy(t: Test) {
     .replace('/run/nginx.pid', nginx.pidFile)
 
   return {
-    at,
+    ...instances,
+    ...clientOf(tlsPort, cert),
     env: withCommands,
-    provider,
-    instance,
-    start: (port: string) => start(port).listening,
-    portOf: (port: string) => Number(ports[port]),
     /** Takes an instance out of nginx, as the script of the page does. */
     leaveOut(port: string) {
       const site = readFileSync(nginx.site, 'utf8')
       writeFileSync(
         nginx.site,
-        site.replace(`:${ports[port]} max_fails=0;`, found => found.replace(';', ' down;'))
+        site.replace(`:${portOf(port)} max_fails=0;`, found => found.replace(';', ' down;'))
       )
       return run('nginx', [...nginx.args, '-s', 'reload'])
     },
     /** Restarts both by the script of the page. */
-    restart: () => run('sh', ['-c', restart], { env: withCommands }),
-    /** Begins a request at nginx and sends no more of it. @param from an address of the loopback network */
+    restart: () => run('sh', ['-c', restart], { env: withCommands })
+  }
+}
+
+/** How to ask the proxy at that port of 127.0.0.1. @param cert the file of its certificate */
+export function clientOf(port: number, cert: string) {
+  const ca = readFileSync(cert)
+  return {
+    /** Begins a request and sends no more of it. @param from an address of the loopback network */
     begin(begun: string, from = '127.0.0.1') {
-      const at = { host: '127.0.0.1', port: tlsPort, localAddress: from }
-      const socket = connect({ ...at, servername: 'api.example.com', ca: readFileSync(cert) })
+      const at = { host: '127.0.0.1', port, localAddress: from }
+      const socket = connect({ ...at, servername: 'api.example.com', ca })
       socket.write(begun)
       return socket
     },
-    /** Asks nginx, over a connection of its own. */
-    ask: (path: string, asked: Asked = {}) => askNginx(tlsPort, readFileSync(cert), path, asked)
+    /** Asks over a connection of its own. */
+    ask: (path: string, asked: Asked = {}) => ask(port, ca, path, asked)
   }
 }
 
@@ -218,9 +252,9 @@ export interface Asked {
   from?: string
 }
 
-async function askNginx(port: number, ca: Buffer, path: string, asked: Asked) {
+async function ask(port: number, ca: Buffer, path: string, asked: Asked) {
   const { body, method = body === undefined ? 'GET' : 'POST', headers = {}, from = '127.0.0.1' } = asked
-  const request = ask({
+  const request = httpsRequest({
     ...{ host: '127.0.0.1', servername: 'api.example.com', port, ca, localAddress: from, agent: false },
     ...{ method, path, headers: { host: 'api.example.com', 'content-type': 'application/json', ...headers } }
   })
@@ -229,5 +263,54 @@ async function askNginx(port: number, ca: Buffer, path: string, asked: Asked) {
   let text = ''
   for await (const chunk of response) text += chunk
   const problem = response.headers['content-type']?.includes('json') ? JSON.parse(text) : {}
-  return { status: response.statusCode as number, text, problem }
+  return { status: response.statusCode as number, headers: response.headers, text, problem }
+}
+
+/** A request for an SMS to the number that ends in `i`. */
+export const sms = (i: number): Asked => ({
+  headers: { 'x-api-key': KEY },
+  body: { phone: `139${String(i).padStart(8, '0')}`, template: 'order-shipped', params: { order: `${i}` } }
+})
+
+type Place = Awaited<ReturnType<typeof startInstances>> & ReturnType<typeof clientOf>
+
+/** Checks that limits count the address that the proxy sees, whatever a client claims. */
+export async function countsSeenAddress(t: Test, place: Place) {
+  let number = 0
+  const code = (from: string) => {
+    const claimed = `198.51.100.${number}`
+    return place.ask('/v1/captcha', {
+      from,
+      headers: {
+        origin: ORIGIN,
+        'x-forwarded-for': claimed,
+        forwarded: `for=${claimed}`,
+        'x-real-ip': claimed
+      },
+      body: { phone: `13${number++}00138000`, purpose: 'register' }
+    })
+  }
+  for (let i = 0; i < 5; i++) t.equal((await code('127.0.0.2')).status, 202)
+  const refused = await code('127.0.0.2')
+  t.equal(refused.status, 429)
+  t.match(refused.problem['violated-policies'], ['ip-60s'])
+  t.equal((await code('127.0.0.3')).status, 202, 'another client is not limited by that')
+  return refused
+}
+
+/** Checks that a request is not tried again that an instance had taken when it died. @returns which instance is dead */
+export async function losesOne(t: Test, place: Place) {
+  const { provider } = place
+  const answers = provider.does
+  provider.does = 'hang'
+  const before = provider.asked.length
+  const arrived = provider.next()
+  const answer = place.ask('/v1/sms', sms(200))
+  await arrived
+  const dead = provider.asked.at(-1)?.path.slice(1) ?? ''
+  await end(place.instance(dead), 'SIGKILL')
+  t.equal((await answer).status, 502)
+  t.equal(provider.asked.length, before + 1)
+  provider.does = answers
+  return dead
 }

@@ -21,15 +21,18 @@ import { until } from '../helper/until.js'
 import { without } from '../helper/without.js'
 import {
   ADMIN_KEY,
-  type Asked,
   BACKEND,
   block,
+  CLOSED,
+  countsSeenAddress,
   deploy,
   end,
   KEY,
-  ORIGIN,
+  losesOne,
+  OPERATORS,
   PORTS,
   run,
+  sms,
   startRedisOfPage,
   unit
 } from './deployed.js'
@@ -38,37 +41,21 @@ const skip = without('nginx') || without('curl') || without('openssl') || withou
 
 const rotates = without('logrotate') || (process.getuid?.() !== 0 && 'logrotate changes users as root alone')
 
-/** A request for an SMS to the number that ends in `i`. */
-const sms = (i: number): Asked => ({
-  headers: { 'x-api-key': KEY },
-  body: { phone: `139${String(i).padStart(8, '0')}`, template: 'order-shipped', params: { order: `${i}` } }
-})
-
 const recipients = (asked: { body: string }[]) => asked.map(({ body }) => JSON.parse(body).data.to as string)
 
 t.test('nginx in front of two instances', { skip }, async t => {
   const place = await deploy(t)
 
   t.test('paths that only operators need are closed, however they are spelled', async t => {
-    const paths = ['/metrics', '/docs', '/docs/', '/docs/json', '/openapi.json', '/v1/admin/recipients']
-    const operators = [...paths, '/healthz', '/readyz', '/v1/admin', '/']
-    const spelled = [
-      '/%6detrics',
-      '//metrics',
-      '/v1/captcha/../admin/recipients',
-      '/v1/captcha/%2e%2e/admin/recipients',
-      '/v1%2fadmin/recipients',
-      '/v1/captcha/..;/admin/recipients'
-    ]
     // nginx takes these for a path that is open, and hands them on as they are.
     const open = ['/metrics/../v1/captcha/a', '/metrics;/../v1/captcha/a', '/metrics%23/../v1/captcha/a']
     const headers = { 'x-admin-key': ADMIN_KEY }
-    for (const path of [...operators, ...spelled, ...open])
+    for (const path of [...OPERATORS, ...CLOSED, ...open])
       t.equal((await place.ask(path, { headers })).status, 404, path)
     // Reaches a route that nginx does not open, the only one with a wildcard: the files of /docs.
     const out = '/docs/static/index.html/../../../v1/captcha/a'
     t.equal((await place.ask(out, { headers })).status, 403, out)
-    for (const path of paths) {
+    for (const path of OPERATORS) {
       const answer = await fetch(`http://127.0.0.1:${place.portOf('3001')}${path}`, { headers })
       t.equal(answer.status, 200, `${path}, on the machine`)
     }
@@ -80,25 +67,7 @@ t.test('nginx in front of two instances', { skip }, async t => {
   })
 
   t.test('limits count the address that nginx sees, whatever a client claims', async t => {
-    let number = 0
-    const code = (from: string) => {
-      const claimed = `198.51.100.${number}`
-      return place.ask('/v1/captcha', {
-        from,
-        headers: {
-          origin: ORIGIN,
-          'x-forwarded-for': claimed,
-          forwarded: `for=${claimed}`,
-          'x-real-ip': claimed
-        },
-        body: { phone: `13${number++}00138000`, purpose: 'register' }
-      })
-    }
-    for (let i = 0; i < 5; i++) t.equal((await code('127.0.0.2')).status, 202)
-    const refused = await code('127.0.0.2')
-    t.equal(refused.status, 429)
-    t.match(refused.problem['violated-policies'], ['ip-60s'])
-    t.equal((await code('127.0.0.3')).status, 202, 'another client is not limited by that')
+    await countsSeenAddress(t, place)
   })
 
   t.test('a server of the operator is limited neither in connections nor in attempts', async t => {
@@ -215,17 +184,8 @@ t.test('nginx in front of two instances', { skip }, async t => {
 
   t.test('a request that a dying instance had taken is not tried again, one that it had not is', async t => {
     const { provider } = place
-    const answers = provider.does
-    provider.does = 'hang'
     const before = provider.asked.length
-    const arrived = provider.next()
-    const answer = place.ask('/v1/sms', sms(200))
-    await arrived
-    const dead = provider.asked.at(-1)?.path.slice(1) ?? ''
-    await end(place.instance(dead), 'SIGKILL')
-    t.equal((await answer).status, 502)
-    t.equal(provider.asked.length, before + 1)
-    provider.does = answers
+    const dead = await losesOne(t, place)
     const another = async (i: number) => t.equal((await place.ask('/v1/sms', sms(201 + i))).status, 202)
     for (let i = 0; i < 8; i++) await another(i)
     t.equal(provider.asked.length, before + 9)
