@@ -26,6 +26,8 @@ export const smtp = provider({
       const { message } = mail
       const create = message.createReadStream.bind(message)
       message.createReadStream = options => (watch.body = create(options))
+      const envelope = message.getEnvelope.bind(message)
+      message.getEnvelope = () => (watch.envelope = envelope())
       done()
     })
     return {
@@ -60,7 +62,8 @@ export const smtp = provider({
           return { sender: 'smtp', reference: messageId }
         } catch (error) {
           if (early.signal.aborted) throw new SendError('failed', { code: 'ETIMEDOUT' })
-          throw outcomeOf(error as SmtpError, watch.body?.readableDidRead === true, to)
+          const cause = refusalIn(watch.envelope) ?? (error as SmtpError)
+          throw outcomeOf(cause, watch.body?.readableDidRead === true, to)
         } finally {
           for (const timer of timers) clearTimeout(timer)
         }
@@ -87,11 +90,30 @@ function encoded(subject: string) {
 }
 
 interface Watched {
-  /** The stream from which the message is read for the server; unset until nodemailer makes it. */
-  watch: { body?: Readable }
+  watch: {
+    /** The stream from which the message is read for the server; unset until nodemailer makes it. */
+    body?: Readable
+    /** Of the newest try; nodemailer notes in it what the server replies. */
+    envelope?: Envelope
+  }
+}
+
+interface Envelope {
+  to: unknown
+  mailError?: SmtpError
+  rejectedErrors?: SmtpError[]
 }
 
 type SmtpError = Error & { code?: string; command?: string; response?: string; responseCode?: number }
+
+/**
+ * The refusal of the sender or the recipient. With PIPELINING nodemailer awaits the reply to DATA as well, and forgets
+ * the refusal if the server closes before, as Exim does by `drop`. (421 it reports itself.)
+ */
+function refusalIn(envelope: Envelope | undefined): SmtpError | undefined {
+  const refusal = envelope?.mailError ?? envelope?.rejectedErrors?.[0]
+  return refusal?.responseCode === 421 ? undefined : refusal
+}
 
 /** A matter of policy, such as a rate limit or greylisting (RFC 3463, section 3.8). */
 const POLICY = /^\d{3}[ -][45]\.7\./

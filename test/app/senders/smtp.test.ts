@@ -160,6 +160,24 @@ t.test('a server without pipelining that closes at the recipient makes the outco
   })
 })
 
+t.test('a refusal counts although the server then closes, and answers to no DATA', async t => {
+  for (const [replies, outcome] of [
+    [['250 ok', '550 5.1.1 no such mailbox'], { outcome: 'refused', code: '550' }],
+    [['250 ok', '450 4.7.1 greylisted'], { outcome: 'limited', code: '450' }],
+    [['250 ok', '451 greylisted'], { outcome: 'failed', code: '451', ofMessage: true }],
+    [['550 no mail from you', '503 sender first'], { outcome: 'failed', code: '550', ofMessage: false }]
+  ] as const) {
+    const address = await startSilence(t, socket => {
+      socket.write('220 mx.example.com\r\n')
+      socket.on('data', chunk => {
+        if (/^EHLO/.test(String(chunk))) socket.write('250-mx.example.com\r\n250 PIPELINING\r\n')
+        else socket.end(`${replies.join('\r\n')}\r\n`)
+      })
+    })
+    t.match(await sent(t, await open(t, `smtp://${address}`), mail()), outcome)
+  }
+})
+
 for (const kept of [false, true]) {
   t.test(`on a ${kept ? 'kept' : 'new'} connection a message that is leaving is not sent again`, async t => {
     for (const [mode, outcome] of [
