@@ -16,8 +16,10 @@ export const smtp = provider({
       connectionTimeout: ms * 0.4,
       greetingTimeout: ms * 0.4,
       socketTimeout: ms * 0.8,
-      // One more try, when a kept connection turns out to be dead before anything of the message has left.
-      maxRequeues: 1,
+      // Another try for each kept connection that turns out to be dead, or to take no more messages, before anything of
+      // the message has left.
+      maxConnections: 5,
+      maxRequeues: 5,
       disableFileAccess: true,
       disableUrlAccess: true
     })

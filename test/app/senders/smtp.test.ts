@@ -217,6 +217,24 @@ t.test('a message is sent although the server has ended the kept connection', as
   t.equal(mailbox.received.length, 2)
 })
 
+t.test('a message is sent although all kept connections have had their last message', async t => {
+  const used = new Set<string>()
+  const mailbox = await startMail(t, 'off', {
+    onMailFrom(_address, { id }, callback) {
+      const full = Object.assign(new Error('4.7.0 too many messages in this connection'), {
+        responseCode: 421
+      })
+      callback(used.has(id) ? full : null)
+      used.add(id)
+    }
+  })
+  const sender = await open(t, mailbox.url)
+  await Promise.all(Array.from({ length: 5 }, () => sent(t, sender, mail())))
+  t.equal(mailbox.connections, 5)
+  t.match(await sent(t, sender, mail()), { outcome: 'sent' })
+  t.equal(mailbox.received.length, 6)
+})
+
 t.test('a server that never greets is given up, and nothing was sent', { timeout: 10_000 }, async t => {
   for (const protocol of ['smtp', 'smtps']) {
     const sender = await open(t, `${protocol}://${await startSilence(t)}`, { SEND_TIMEOUT: '100' })
