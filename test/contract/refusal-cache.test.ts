@@ -31,7 +31,9 @@ interface Reservation {
 }
 
 const keyOf = ({ identity, spec }: Entry) => `${identity}:${spec.rule}`
-const askedOf = (entry: Entry) => `${keyOf(entry)}:${entry.spec.name}:${entry.value ?? ''}`
+/** Each version of a rule is refused on its own. */
+const askedOf = (entry: Entry) =>
+  `${keyOf(entry)}:${entry.spec.name}:${JSON.stringify(entry.spec.limits)}:${entry.value ?? ''}`
 
 /** Runs a history in two processes, one of which has the cache, and on the model. Throws where a promise is broken. */
 class World {
