@@ -15,13 +15,21 @@ export function warnOfProxies(fastify: FastifyInstance, rules: Iterable<Compiled
 
 /** Warns of rules that limit nobody, since the server listens on a Unix socket, where no request has an address. */
 export function warnOfSocket(fastify: FastifyInstance, rules: Iterable<CompiledRule>): void {
-  const trustProxy = trustProxyOf(fastify)
-  const asked = trustProxy === true || typeof trustProxy === 'function'
-  if (asked || typeof fastify.server.address() !== 'string') return
+  if (typeof fastify.server.address() !== 'string' || trustsSocket(trustProxyOf(fastify))) return
   for (const name of byAddress(rules))
     fastify.log.warn(
       `the rule ${name} counts by address, but requests over a Unix socket have none; set trustProxy to (_address, hop) => hop === 0 if a proxy sends them`
     )
+}
+
+/** Whether it trusts a proxy without an address, which Fastify asks about as `undefined`. */
+function trustsSocket(trustProxy: unknown): boolean {
+  if (typeof trustProxy !== 'function') return trustProxy === true
+  try {
+    return trustProxy(undefined, 0)
+  } catch {
+    return false
+  }
 }
 
 const byAddress = (rules: Iterable<CompiledRule>): string[] =>

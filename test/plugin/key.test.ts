@@ -634,7 +634,8 @@ t.test(
   async t => {
     const folder = folderOf(t)
     const firstHop = (_: string, hop: number) => hop === 0
-    for (const trustProxy of [false, 'loopback', 1, firstHop]) {
+    const local = (address: string) => address === '127.0.0.1'
+    for (const [i, trustProxy] of [false, 'loopback', 1, firstHop, local].entries()) {
       const { lines, stream } = logStream()
       const server = { trustProxy: trustProxy as never, logger: { level: 'warn', stream } }
       const { app } = await open(t, {}, server)
@@ -647,7 +648,7 @@ t.test(
       app.get('/x', { config: { limit } }, async () => 'sent')
       const among = { name: 'among', key: { digest: ['ip', 'headers.x-id'] }, limits }
       app.get('/among', { config: { limit: among } }, async () => 'sent')
-      const socketPath = join(folder, `${String(trustProxy).length}`)
+      const socketPath = join(folder, `${i}`)
       await app.listen({ path: socketPath })
       const ask = async (path: string, headers = {}) => {
         const [response] = await once(request({ socketPath, path, headers }).end(), 'response')
