@@ -8,18 +8,20 @@ import { rootOf } from './root.js'
 /** Warns of rules that `trustProxy` makes weaker than they read. */
 export function warnOfProxies(fastify: FastifyInstance, rules: Iterable<CompiledRule>): void {
   const danger = dangerOf(trustProxyOf(fastify))
-  if (danger === undefined) return
-  for (const name of byAddress(rules))
-    fastify.log.warn(`the rule ${name} counts by address, but with ${danger}; name the proxies instead`)
+  if (danger !== undefined) warnByAddress(fastify, rules, `with ${danger}; name the proxies instead`)
 }
 
 /** Warns of rules that limit nobody, since the server listens on a Unix socket, where no request has an address. */
 export function warnOfSocket(fastify: FastifyInstance, rules: Iterable<CompiledRule>): void {
   if (typeof fastify.server.address() !== 'string' || trustsSocket(trustProxyOf(fastify))) return
-  for (const name of byAddress(rules))
-    fastify.log.warn(
-      `the rule ${name} counts by address, but requests over a Unix socket have none; set trustProxy to (_address, hop) => hop === 0 if a proxy sends them`
-    )
+  const cure = 'set trustProxy to (_address, hop) => hop === 0 if a proxy sends them'
+  warnByAddress(fastify, rules, `requests over a Unix socket have none; ${cure}`)
+}
+
+function warnByAddress(fastify: FastifyInstance, rules: Iterable<CompiledRule>, danger: string): void {
+  for (const { name, parts } of rules)
+    if (parts.flatMap(pathsOf).some(isAddress))
+      fastify.log.warn(`the rule ${name} counts by address, but ${danger}`)
 }
 
 /** Whether it trusts a proxy without an address, which Fastify asks about as `undefined`. */
@@ -31,9 +33,6 @@ function trustsSocket(trustProxy: unknown): boolean {
     return false
   }
 }
-
-const byAddress = (rules: Iterable<CompiledRule>): string[] =>
-  [...rules].filter(({ parts }) => parts.flatMap(pathsOf).some(isAddress)).map(({ name }) => name)
 
 /** Warns of a route that reads as limited, and is not. @param scope the instance in which the route is declared */
 export function warnOfSlip(scope: FastifyInstance, route: RouteOptions): void {

@@ -2,6 +2,9 @@ import type { Readable } from 'node:stream'
 import { provider } from './provider.js'
 import { type Message, SendError } from './sender.js'
 
+/** How many connections are kept open at most. */
+const CONNECTIONS = 5
+
 /** Mail through a server, over connections that are kept open. */
 export const smtp = provider({
   channels: ['mail'],
@@ -16,10 +19,10 @@ export const smtp = provider({
       connectionTimeout: ms * 0.4,
       greetingTimeout: ms * 0.4,
       socketTimeout: ms * 0.8,
+      maxConnections: CONNECTIONS,
       // Another try for each kept connection that turns out to be dead, or to take no more messages, before anything of
       // the message has left.
-      maxConnections: 5,
-      maxRequeues: 5,
+      maxRequeues: CONNECTIONS,
       disableFileAccess: true,
       disableUrlAccess: true
     })
