@@ -64,6 +64,8 @@ async function serve(): Promise<void> {
       .then(() => building)
       .then(app => app.close())
       .then(() => output.close())
+      // Under node:cluster and pm2 the channel to the parent would hold the process.
+      .then(() => process.channel?.unref())
       .catch(fail)
   }
   // From the beginning: without a listener, the first process of a container gets no signal.

@@ -1,4 +1,5 @@
 import { spawn, spawnSync } from 'node:child_process'
+import cluster from 'node:cluster'
 import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, connect, createServer } from 'node:net'
@@ -178,6 +179,15 @@ t.test(
     t.match(await ended, { code: 1, signal: null })
   }
 )
+
+t.test('a worker of a cluster ends on a signal, though its channel to the parent is open', async t => {
+  cluster.setupPrimary({ exec: server, silent: true })
+  const worker = cluster.fork({ PORT: '0', LOG_LEVEL: 'silent' })
+  t.teardown(() => worker.process.kill('SIGKILL'))
+  await once(worker, 'listening')
+  worker.process.kill('SIGTERM')
+  t.same(await once(worker, 'exit'), [0, null])
+})
 
 t.test('on SIGHUP the server reads its policy anew, and runs on if that is wrong', async t => {
   const POLICY_FILE = join(folderOf(t), 'policy.json')
