@@ -92,8 +92,9 @@ const reload: FastifyPluginAsync<Options> = async (fastify, { config, ...given }
 }
 
 /** Refuses a pipe: whoever wrote to it at the start is gone, and to read it again would block the process. */
-function refusePipe(name: string, file = ''): void {
-  if (existsSync(file) && statSync(file).isFIFO())
+function refusePipe(name: string, file: string | undefined): void {
+  // An empty path would be the working folder, which Node's permissions may not let it look at.
+  if (file !== undefined && existsSync(file) && statSync(file).isFIFO())
     throw new ConfigError(`${name} is a pipe, which is read at the start alone.`)
 }
 

@@ -209,6 +209,21 @@ t.test('on SIGHUP the server reads its policy anew, and runs on if that is wrong
   t.equal((await pay()).status, 202)
 })
 
+t.test('a server that may read only its own files reads them anew on SIGHUP', async t => {
+  // Each version of Node knows some of them.
+  const flags = ['--permission', '--experimental-permission', '--allow-net'].filter(flag =>
+    process.allowedNodeEnvironmentFlags.has(flag)
+  )
+  const read = `--allow-fs-read=${process.cwd()}/*`
+  // From a folder that it may not read.
+  const args = ['-C', '/', process.execPath, ...process.execArgv, ...flags, read, server]
+  const { child, said } = run(t, { LOG_LEVEL: 'info' }, args, 'env')
+  await said(/^Listening on/)
+  child.kill('SIGHUP')
+  const [, what] = await said(/the policy, the templates and the accounts (were replaced|in force stay)/)
+  t.equal(what, 'were replaced')
+})
+
 /** A server that is starting: it waits for a Redis that takes connections and says nothing. */
 async function starting(t: Test, more: NodeJS.ProcessEnv = {}) {
   // At an address of its own, as a client of another test may still look for a Redis at this port.
