@@ -33,7 +33,8 @@ export function wrongOption(path: string, is: unknown, right: string, secret = f
 const SECRET = /\.(?:secret|client)$/
 
 function hide(value: unknown): string {
-  return value === undefined || value === null ? String(value) : `the ${typeof value} given`
+  if (value === undefined || value === null) return String(value)
+  return `the ${Array.isArray(value) ? 'array' : typeof value} given`
 }
 
 function show(value: unknown): string {

@@ -48,8 +48,9 @@ function namesIn(keys: Keys): string[] {
   const isObject = typeof keys === 'object' && keys !== null && !Array.isArray(keys)
   const names = isObject ? Object.keys(keys) : []
   // A `Map` or a promise is an object without names.
+  // The error does not show what was given: it may be a phone number by itself.
   if (!isObject || (names.length === 0 && (Symbol.iterator in keys || isPromise(keys))))
-    throw wrongOption('keys', keys, 'Write values by rule, as in { mobile: "+8613800138000" }.')
+    throw wrongOption('keys', keys, 'Write values by rule, as in { mobile: "+8613800138000" }.', true)
   return names
 }
 

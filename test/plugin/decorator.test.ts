@@ -346,11 +346,19 @@ t.test('calls with wrong rules, keys, requests or durations fail, and change not
     await t.rejects(call({ mobile: '13800138000', quiet: '13800138000' }), {
       message: 'keys: there is no rule named "quiet"; known: mobile, pair, paid, spare, same'
     })
-    const lists = [['13800138000'], new Map([['mobile', '13800138000']])]
-    for (const keys of [undefined, null, 5, 'mobile', ...lists, Promise.resolve({ mobile: '13800138000' })])
+    const wrong: [keys: unknown, shown: string][] = [
+      [undefined, 'undefined'],
+      [null, 'null'],
+      [13800138000, 'the number given'],
+      ['13800138000', 'the string given'],
+      [['13800138000'], 'the array given'],
+      [new Map([['mobile', '13800138000']]), 'the object given'],
+      [Promise.resolve({ mobile: '13800138000' }), 'the object given']
+    ]
+    for (const [keys, shown] of wrong)
       await t.rejects(call(keys as never), {
         code: 'FST_SEND_LIMIT_OPTION',
-        message: /^keys: .*Write values by rule/
+        message: `keys: ${shown} is wrong. Write values by rule, as in { mobile: "+8613800138000" }.`
       })
     await t.rejects(call({ mobile: '12' }), {
       code: 'FST_SEND_LIMIT_KEY_INVALID',

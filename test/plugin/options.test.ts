@@ -33,7 +33,7 @@ const wrong: [options: unknown, message: string][] = [
   [{ rules: unwritable }, 'options.rules: what was given is wrong. It must be an array.'],
   [
     { rulez: [] },
-    'options.rulez: the object given is wrong. There is no such option here; known: rules, filters, store, client, namespace, ' +
+    'options.rulez: the array given is wrong. There is no such option here; known: rules, filters, store, client, namespace, ' +
       'sharded, prefix, secret, digest, region, ipv4Prefix, ipv6Prefix, timeout, onStoreError, refusalCache, maxKeys, errorResponse, onDecision, clock.'
   ],
   [{ sharded: 'yes' }, 'options.sharded: "yes" is wrong. It must be a boolean.'],
