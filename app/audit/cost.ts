@@ -2,7 +2,12 @@ import { type Static, Type } from 'typebox'
 import { strict } from '../schemas/common.js'
 import type { Channel } from '../senders/sender.js'
 
-const Price = Type.Number({ minimum: 0, description: 'a price in the currency' })
+// Beyond some bound, the cost of several segments would be Infinity, which JSON writes as null.
+const Price = Type.Number({
+  minimum: 0,
+  maximum: 1_000_000,
+  description: 'a price in the currency, at most 1,000,000'
+})
 
 /** What messages cost: an SMS per segment, by the first digits of its number; a mail as a whole. */
 export const PricesSchema = Type.Object(

@@ -353,6 +353,14 @@ t.test('a mistake in the policy is named with its path', async t => {
       { prices: { currency: 'CNY', sms: { '+86': 1 } } },
       /^policy\.prices\.sms\.\+86 .* digits of a number without a plus/
     ],
+    [
+      { prices: { currency: 'CNY', sms: { default: 1e308 } } },
+      /^policy\.prices\.sms\.default \(1e\+308\) must be <= 1000000\. It is a price in the currency, at most 1,000,000\.$/
+    ],
+    [
+      { prices: { currency: 'CNY', mail: 1_000_001 } },
+      /^policy\.prices\.mail \(1000001\) must be <= 1000000\./
+    ],
     [{ code: ['topsecret'] }, /^policy\.code must be object\.$/],
     [{ purposes: 'a'.repeat(1_000) }, /^policy\.purposes \("a{79}…\) must be object\./]
   ]
