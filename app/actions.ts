@@ -1,5 +1,5 @@
 import { codePolicy, minutesOf } from './captcha/code.js'
-import { ConfigError } from './check.js'
+import { ConfigError, quoted } from './check.js'
 import type { Flaw } from './flaw.js'
 import { tagMistake } from './locales/locale.js'
 import type { Policy } from './policy-schema.js'
@@ -36,7 +36,7 @@ export function checkActions(policy: Policy, { localesOf, ofCodes, render }: Tem
         try {
           render(channel, template, locale, given, { ...params, action: action[locale] })
         } catch (error) {
-          const at = `${path}.${locale} (${JSON.stringify(action[locale])})`
+          const at = `${path}.${locale} (${quoted(action[locale])})`
           throw new ConfigError(`${at} fits into no ${called} of a code. ${reasonOf(error as ProblemError)}`)
         }
       }
@@ -66,7 +66,7 @@ function reasonOf({ message, problem }: ProblemError): string {
 }
 
 function checkWords(words: string, locale: string, path: string): void {
-  const at = `${path}.${locale} (${JSON.stringify(words)})`
+  const at = `${path}.${locale} (${quoted(words)})`
   const mistake = tagMistake(locale)
   if (mistake !== undefined) throw new ConfigError(`${path}.${locale} ${mistake}.`)
   const [flaw] = readParams({ action: ACTION }, {}, { action: words }).flaws

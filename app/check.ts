@@ -85,8 +85,13 @@ const MOST_SHOWN = 80
 /** A value as it was given. Of an object or list with members nothing is shown: it may be any file at all. */
 function shown(value: unknown): string {
   if (typeof value === 'object' && value !== null && Object.keys(value).length > 0) return ''
+  return ` (${quoted(value)})`
+}
+
+/** A value in JSON, cut off where it is so long that it would hide what is wrong with it. */
+export function quoted(value: unknown): string {
   const text = JSON.stringify(value)
-  return ` (${text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)}…` : text})`
+  return text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN).toWellFormed()}…` : text
 }
 
 /** The path in the form of `policy.rules[0].name`. */

@@ -2,7 +2,7 @@ import { isIP } from 'node:net'
 import { isSupportedCountry } from 'libphonenumber-js/max'
 import { canonicalEmail, canonicalIp } from '../plugin/index.js'
 import { backendsOf } from './backends.js'
-import { ConfigError } from './check.js'
+import { ConfigError, quoted } from './check.js'
 import { type Config, ConfigSchema } from './config-schema.js'
 import { tagMistake } from './locales/locale.js'
 import { isUrl, redisUrls } from './urls.js'
@@ -53,7 +53,7 @@ export function checkConfig(config: Config, env: NodeJS.ProcessEnv): void {
   }
   if (config.NODE_ENV !== 'production' && !/^(127(\.\d{1,3}){3}|localhost|::1)$/.test(config.HOST)) {
     throw new ConfigError(
-      `HOST (${JSON.stringify(config.HOST)}) must be a loopback address outside of production, where codes and the key are shown to whoever reaches it. Set NODE_ENV=production, or let a proxy on this machine lead here.`
+      `HOST (${quoted(config.HOST)}) must be a loopback address outside of production, where codes and the key are shown to whoever reaches it. Set NODE_ENV=production, or let a proxy on this machine lead here.`
     )
   }
   if (config.NODE_ENV === 'production' && env.DEV_OUTBOX === 'on') {
@@ -130,7 +130,7 @@ function checkMail({ SMTP_URL: url, MAIL_FROM: from }: Config): void {
 /** @param value the value as given; left out when it must not be shown */
 function mistake(name: keyof Config, what: string, value?: string): ConfigError {
   const { description } = ConfigSchema.properties[name] as { description?: string }
-  const given = value === undefined ? '' : ` (${JSON.stringify(value)})`
+  const given = value === undefined ? '' : ` (${quoted(value)})`
   return new ConfigError(`${name}${given} ${what}. It is ${description}.`)
 }
 

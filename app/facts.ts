@@ -1,5 +1,5 @@
 import type { LimitDecorator, Rule } from '../plugin/index.js'
-import { ConfigError } from './check.js'
+import { ConfigError, quoted } from './check.js'
 
 /** The facts: what a rule of the policy may read of a request besides what the client has sent. */
 export const FACTS = [
@@ -160,5 +160,5 @@ function checkPath(path: string, at: string, facts: readonly string[]): void {
   if (!path.startsWith('request.') || SENT.test(path) || facts.includes(path)) return
   if (PARAMETER.test(path) && facts.includes('request.message.params')) return
   const right = `is nothing that this rule can read; known: ${facts.join(', ') || 'nothing'}`
-  throw new ConfigError(`${at} (${JSON.stringify(path)}) ${right}.`)
+  throw new ConfigError(`${at} (${quoted(path)}) ${right}.`)
 }

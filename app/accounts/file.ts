@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { type Static, Type } from 'typebox'
 import { Compile } from 'typebox/schema'
 import { isTimeZone } from '../../plugin/index.js'
-import { ConfigError, check, parseJson } from '../check.js'
+import { ConfigError, check, parseJson, quoted } from '../check.js'
 import type { Policy } from '../policy-schema.js'
 import { PURPOSE_PATTERN, strict, TEMPLATE_PATTERN } from '../schemas/common.js'
 import { sha256 } from '../sha256.js'
@@ -64,12 +64,12 @@ export function readAccounts(file: string): AccountEntry[] {
     checkHashes(entry.keys, `[${i}].keys`)
     checkHashes(entry.revoked ?? [], `[${i}].revoked`)
     if (!isTimeZone(entry.timeZone)) {
-      throw wrong(`[${i}].timeZone`, `(${JSON.stringify(entry.timeZone)}) is no time zone that is known here`)
+      throw wrong(`[${i}].timeZone`, `(${quoted(entry.timeZone)}) is no time zone that is known here`)
     }
     for (const [j, origin] of (entry.origins ?? []).entries()) {
       if (isOrigin(origin)) continue
       const right = 'is no origin; write scheme, host and port alone, as in "https://shop.example"'
-      throw wrong(`[${i}].origins[${j}]`, `(${JSON.stringify(origin)}) ${right}`)
+      throw wrong(`[${i}].origins[${j}]`, `(${quoted(origin)}) ${right}`)
     }
     return entry as AccountEntry
   })

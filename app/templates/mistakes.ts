@@ -1,3 +1,4 @@
+import { quoted } from '../check.js'
 import { tagMistake } from '../locales/locale.js'
 import type { Channel } from '../senders/sender.js'
 import { examplesOf, readParams } from './params.js'
@@ -43,10 +44,10 @@ function ofParam(param: Param): string[] {
     // By itself: "a)|(b" is none, but would be one within the parentheses of `whole`.
     if (pattern !== undefined) new RegExp(pattern, 'u')
   } catch {
-    return [`.pattern (${JSON.stringify(pattern)}) must be a regular expression.`]
+    return [`.pattern (${quoted(pattern)}) must be a regular expression.`]
   }
   const { flaws } = readParams({ example: param }, { example })
-  return flaws.map(({ detail }) => `.example (${JSON.stringify(example)}) ${detail}.`)
+  return flaws.map(({ detail }) => `.example (${quoted(example)}) ${detail}.`)
 }
 
 function ofWords({ subject = '', text, html }: Words, params: Record<string, Param>): string[] {

@@ -121,6 +121,8 @@ const wrong: [content: unknown, message: RegExp][] = [
     [{ ...plain, timeZone: 'Asia/Peking' }],
     /^ACCOUNTS_FILE\[0\]\.timeZone \("Asia\/Peking"\) is no time zone/
   ],
+  [[{ ...plain, timeZone: 'x'.repeat(100) }], /^ACCOUNTS_FILE\[0\]\.timeZone \("x{79}…\) is no time zone/],
+  [[{ ...plain, origins: ['x'.repeat(100)] }], /^ACCOUNTS_FILE\[0\]\.origins\[0\] \("x{79}…\) is no origin/],
   [[{ ...plain, timeZone: 'JST' }], /^ACCOUNTS_FILE\[0\]\.timeZone \("JST"\) is no time zone/],
   [[{ ...plain, timeZone: '+08:00' }], /^ACCOUNTS_FILE\[0\]\.timeZone \("\+08:00"\) is no time zone/],
   [[{ ...plain, id: 'a'.repeat(65) }], /^ACCOUNTS_FILE\[0\]\.id /],

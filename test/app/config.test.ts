@@ -126,6 +126,8 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
   [{ SEND_TIMEOUT: '99' }, /^SEND_TIMEOUT \(99\) must be >= 100/],
   [{ SEND_TIMEOUT: '60000' }, /^SEND_TIMEOUT \(60000\) must be <= 25000\. .* in milliseconds\.$/],
   [{ LOCALE: 'german' }, /^LOCALE \("german"\) is no language tag as in "de" or "pt-BR" \(BCP 47\)\. /],
+  [{ LOCALE: 'x'.repeat(100) }, /^LOCALE \("x{79}…\) is no language tag as in /],
+  [{ HOST: 'x'.repeat(100) }, /^HOST \("x{79}…\) must be a loopback address /],
   [{ LOCALE: 'zh-hans' }, /^LOCALE \("zh-hans"\) must be spelled "zh-Hans"\. /],
   [{ REGION: 'UK' }, /^REGION \("UK"\) is no country whose numbers are known\. It is the country of phone/],
   [redis, /^LIMIT_SECRET is required with REDIS_URL\. It is a secret of 16 characters/],

@@ -207,6 +207,11 @@ for (const [name, open] of Object.entries(places)) {
               { key: { value: 'request.account.id' }, counts: 'sends' },
               /\.key\.value .* known: nothing\./
             ],
+            [
+              'ip',
+              { key: { value: `request.${'x'.repeat(1_000)}` } },
+              /\.key\.value \("request\.x{71}…\) is/
+            ],
             ['mobile', { key: { ip: 'request.endUserIp' } }, /\.key\.ip .* known: (?!.*endUserIp)/],
             ['ip', { key: { value: 'request.message.template' } }, /\.key\.value .* known: (?!.*message)/],
             ['ip', { key: { value: 'request.message.params.x' } }, /\.key\.value .* known: (?!.*message)/],
@@ -235,7 +240,7 @@ for (const [name, open] of Object.entries(places)) {
         ).map(([en, says]): [string, (policy: Policy) => object, RegExp] => [
           `words that no message can hold: ${en}`,
           p => ({ ...p, purposes: { login: { action: { en, zh: '登录' } } } }),
-          new RegExp(`policy\\.purposes\\.login\\.action\\.en \\(".*"\\) ${says}`)
+          new RegExp(`policy\\.purposes\\.login\\.action\\.en \\(".{0,80}["…]\\) ${says}`)
         ]),
         [
           'a country',

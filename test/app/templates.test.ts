@@ -460,6 +460,10 @@ t.test('every mistake in the template files is named with its path', async t => 
   const least: Param = { ...inexact, minimum: -(2 ** 53), maximum: 9 }
   wrong(withSms({ a: least }, '{a}'), 'sms.test.params.a.minimum (-9007199254740992) must be')
   wrong(withSms({ a: { ...text, example: '' } }, '{a}'), 'sms.test.params.a.example ("") must not be empty.')
+  const long = 'x'.repeat(1_000)
+  const cut = `("${'x'.repeat(79)}…)`
+  wrong(withSms({ a: { ...text, example: long } }, '{a}'), `sms.test.params.a.example ${cut} must`)
+  wrong(withSms({ a: { ...text, pattern: `${long}(` } }, '{a}'), `sms.test.params.a.pattern ${cut} must be`)
   for (const maxLength of [0, 501]) {
     wrong(withSms({ a: { ...text, maxLength } }, '{a}'), `sms.test.params.a.maxLength (${maxLength}) must be`)
   }
