@@ -37,7 +37,8 @@ function hide(value: unknown): string {
   return `the ${Array.isArray(value) ? 'array' : typeof value} given`
 }
 
-function show(value: unknown): string {
+/** A value as an error shows it: in JSON, cut off where it is long. */
+export function show(value: unknown): string {
   if (typeof value === 'function') return 'a function'
   if (isInstance(value)) return hide(value)
   if (typeof value === 'bigint') return `${value}n`

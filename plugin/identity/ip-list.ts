@@ -1,4 +1,5 @@
 import { isIP } from 'node:net'
+import { show } from '../mistakes.js'
 import { groupsOf, IPV4_BITS, isIpv4, isTranslated, lastOf, network, parseIp } from './ip.js'
 
 /**
@@ -55,16 +56,16 @@ function rangeOf(entry: string): Range {
   const [, text = '', bits] = /^([0-9a-f:.]+)(?:\/(0|[1-9][0-9]{0,2}))?$/i.exec(entry) ?? []
   const base = groupsOf(text)
   if (base === undefined) {
-    throw new TypeError(`${JSON.stringify(entry)} is neither an IP address nor a range such as 192.0.2.0/24`)
+    throw new TypeError(`${show(entry)} is neither an IP address nor a range such as 192.0.2.0/24`)
   }
   const ipv4 = isIpv4(base)
   const prefix = bits === undefined ? 128 : Number(bits) + (isIP(text) === 4 ? IPV4_BITS : 0)
-  if (prefix > 128) throw new TypeError(`${JSON.stringify(entry)} has a prefix longer than its address`)
+  if (prefix > 128) throw new TypeError(`${show(entry)} has a prefix longer than its address`)
   if (isTranslated(base)) {
-    throw new TypeError(`${JSON.stringify(entry)} is IPv4 behind NAT64. Write it as IPv4`)
+    throw new TypeError(`${show(entry)} is IPv4 behind NAT64. Write it as IPv4`)
   }
   if (ipv4 && prefix < IPV4_BITS) {
-    throw new TypeError(`${JSON.stringify(entry)} has an IPv4 address in it, so its prefix is at least 96`)
+    throw new TypeError(`${show(entry)} has an IPv4 address in it, so its prefix is at least 96`)
   }
   return { ipv4, first: textOf(network(base, prefix)), last: textOf(lastOf(base, prefix)) }
 }

@@ -341,6 +341,13 @@ t.test('a value that is no text gives no network', async t => {
   for (const value of [undefined, null, 13800138000, ['a']] as never[]) t.equal(canonicalIp(value), undefined)
 })
 
+t.test('an entry that is a whole file is cut off in the error', async t => {
+  t.throws(() => compileIpList(['10.0.0.0/8\n'.repeat(1_000)]), {
+    name: 'TypeError',
+    message: /^"10\.0\.0\.0.{70}… is neither an IP address nor a range such as 192\.0\.2\.0\/24$/
+  })
+})
+
 t.test('a text in place of a list throws a TypeError', async t => {
   t.throws(() => compileIpList('192.0.2.0/24' as never), {
     name: 'TypeError',
