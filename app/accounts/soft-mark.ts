@@ -46,12 +46,14 @@ export function softMarkOf(fastify: FastifyInstance, clock: Clock, timeoutMs: nu
       const last = seen.get(mark)
       if (last !== undefined && msUntil(last, clock) > 0) continue
       seen.set(mark, instantIn(resetMs, clock))
-      void isFirst(mark, resetMs).then(first => {
+      const reported = isFirst(mark, resetMs).then(first => {
         if (!first) return
         marks.inc({ rule, ...whose })
         fastify.log.warn({ quota: { rule, ...whose, used, max } }, '80 % of the quota are used')
         fastify.audit({ event: 'quota', outcome: 'soft-mark', ...whose, rules: [rule], used, max }, request)
       })
+      // The trail closes after it: no other instance would report.
+      void fastify.afterwards(reported)
     }
   }
 

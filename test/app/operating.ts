@@ -6,6 +6,7 @@ import type { AuditEvent } from '../../app/audit/event.js'
 import { type Clock, systemClock } from '../../app/clock.js'
 import { readConfig } from '../../app/config.js'
 import accounts from '../../app/plugins/accounts.js'
+import afterwards from '../../app/plugins/afterwards.js'
 import audit from '../../app/plugins/audit.js'
 import errors from '../../app/plugins/errors.js'
 import lists from '../../app/plugins/lists.js'
@@ -76,6 +77,7 @@ export async function open(t: Teardown, options: Options = {}) {
     }
   })
   app.decorate('reload', options.reload ?? (() => ({ rules: 1, purposes: 1, accounts: 0 })))
+  await app.register(afterwards, { patienceMs: 10_000 })
   await app.register(admin, { prefix: '/v1/admin', adminKey: ADMIN_KEY })
   await options.routes?.(app)
   await app.ready()

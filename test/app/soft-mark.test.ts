@@ -1,10 +1,16 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import t from 'tap'
 import type { DecisionEvent, RouteLimit, Rule } from '../../plugin/index.js'
+import { folderOf } from '../helper/folder.js'
 import { startRedis } from '../helper/redis.js'
+import { turns } from '../helper/turns.js'
 import { until } from '../helper/until.js'
-import { ask, open } from './operating.js'
+import { holding } from '../helper/way.js'
+import { KEY, post, sha256, startApp } from './helper.js'
+import { ask, linesOf, open } from './operating.js'
 
 const quota: Rule = {
   name: 'account',
@@ -276,4 +282,31 @@ t.test('of several instances one reports, also if the answer of that very send w
   await until(async () => (await send(0)) === 429, 'Redis to decide there again')
   t.match(marks(), [{ account: 'first', used: 5, max: 5 }])
   t.equal(marks().length, 1)
+})
+
+t.test('80 % are in the audit trail, though the app closes before Redis has said who reports', async t => {
+  const { port } = await startRedis(t)
+  const { url, asked, release } = await holding(t, port, 'soft-mark')
+  const [accounts, trail] = ['accounts.json', 'audit.log'].map(name => join(folderOf(t), name)) as [
+    string,
+    string
+  ]
+  writeFileSync(accounts, JSON.stringify([{ id: 'shop', keys: [sha256(KEY)], dailyQuota: 1 }]))
+  const env = {
+    REDIS_URL: url,
+    LIMIT_SECRET: 'a secret of these tests',
+    ACCOUNTS_FILE: accounts,
+    AUDIT_LOG: trail
+  }
+  const app = await startApp(t, env, {})
+  const sent = post(app, '/v1/sms', { phone: '13800138000', template: 'password-changed' })
+  await asked
+  const closing = app.close()
+  // What waits for nothing but the app itself has ended by then.
+  await turns(200)
+  release()
+  await closing
+  t.equal((await sent).status, 202)
+  const events = linesOf(trail).map(line => JSON.parse(line).event)
+  t.same(events.sort(), ['quota', 'send'])
 })
