@@ -23,8 +23,8 @@ export interface LimitDecorator {
    * @param request needed by rules whose `max` or `timeZone` comes from the request; without it no `allow` function is
    *   asked
    * @throws RuleUnknownError, KeyMissingError, KeyInvalidError, FunctionError, OptionError, StoreUnavailableError,
-   *   StoreFullError; before the server is ready also SecretMismatchError, which every call but `replace` may throw
-   *   then
+   *   StoreFullError, what a function of a rule throws; before the server is ready also SecretMismatchError, which
+   *   every call but `replace` may throw then
    */
   reserve(keys: Keys, request?: AnyRequest): Promise<Decision>
   /**

@@ -5,10 +5,15 @@ import type { Verdict } from './verdict.js'
 
 /** A refusal as a problem document (RFC 9457). */
 export interface Problem {
+  /** `https://iana.org/assignments/http-problem-types#quota-exceeded` with 429, else `about:blank`. */
   type: string
+  /** The kind of the refusal in words, the same for each of its kind. */
   title: string
+  /** The status of the answer. */
   status: number
+  /** What refuses, in words. */
   detail: string
+  /** The code of the error: `FST_SEND_LIMIT_EXCEEDED`, `FST_SEND_LIMIT_IN_FLIGHT` or `FST_SEND_LIMIT_BLOCKED`. */
   code: string
   /**
    * The policies that refuse, by their names in `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers); a block or a
@@ -26,6 +31,7 @@ export interface LimitError<Body = Problem> extends FastifyError {
   headers: Record<string, string>
   /** The body that is sent when the app has no error handler: a `Problem`, or what `errorResponse` built. */
   problem: Body
+  /** Why it refuses, and what is left. */
   decision: Verdict
 }
 

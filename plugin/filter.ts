@@ -6,6 +6,7 @@ import { Fn, Name, object } from './schemas.js'
 
 /** The answer of a filter. No answer at all means that the request passes. */
 export interface FilterResult {
+  /** Whether the filter lets the request pass. */
   allowed: boolean
   /** With a refusal: how long to wait, in milliseconds; the answer is 429. Without it, or with null, it is 403. */
   retryAfterMs?: number | null
@@ -22,9 +23,11 @@ export interface FilterResult {
  * option `timeout`.
  */
 export interface Filter {
+  /** The name of the filter in routes, answers and logs, in the same form as the name of a rule. */
   name: string
   /** Runs once, before the server listens, if a route names the filter; may be async. */
   init?: () => unknown
+  /** Is asked about each request. What it throws is answered like an error of the handler. It may be async. */
   check(request: FastifyRequest): Awaitable<FilterResult | undefined | void>
   /** Runs once, when the server closes, if a route names the filter; may be async. */
   close?: () => unknown

@@ -42,6 +42,10 @@ interface DigestPart {
    */
   digest: readonly (string | ScalarPart)[]
 }
+/**
+ * What a rule looks at: the address (`"ip"`), nothing, so that everybody counts together (`"all"`), the value at a path,
+ * content, or what a function returns.
+ */
 export type KeyPart = 'ip' | 'all' | ScalarPart | DigestPart | KeyFunction
 /** Who a rule counts: one part, or several that count together. */
 export type Key = KeyPart | readonly KeyPart[]

@@ -11,6 +11,7 @@ import type { Verdict } from './verdict.js'
 export interface DecisionEvent extends Verdict {
   /** Method and url of the route; null outside of routes. */
   route: string | null
+  /** Which rules were decided: those that count `attempts`, or those that count `sends` and `failures`. */
   stage: 'attempts' | 'sends'
   /** The hashed identity of each rule that applied, by the name of the rule. */
   keys: Record<string, string>
@@ -21,6 +22,7 @@ export interface DecisionEvent extends Verdict {
   store: string
 }
 
+/** The options of the plugin (docs/options.md). */
 export interface SendLimitOptions {
   /** Rules that routes name. A rule named on several routes is one rule, with one count. */
   rules?: readonly Rule[]

@@ -3,7 +3,9 @@ import { type Entry, type Facts, type Limit, PASSES, TICKS_PER_MS, UNKNOWN } fro
 
 /** What is left of one limit. */
 export interface LimitState {
+  /** How many the limit admits; of a `max` from the request, what holds for this one. */
   max: number
+  /** How many of them are left, 0 or more. */
   remaining: number
   /** Time until a slot returns, in milliseconds, 0 when none is used; for a calendar limit, until its period ends. */
   resetMs: number
@@ -13,8 +15,11 @@ export interface LimitState {
   windowMs: number
 }
 
+/** What is left of one rule. */
 export interface RuleState {
+  /** The name of the rule. */
   name: string
+  /** First its rolling limits, then its calendar limits; a lock is a limit whose `max` is 1. */
   limits: LimitState[]
 }
 

@@ -20,6 +20,7 @@ export type Refusal = 'exceeded' | 'in-flight' | 'blocked'
 
 /** What a decision says, without the means to settle it. */
 export interface Verdict {
+  /** Whether the request is admitted. */
   allowed: boolean
   /**
    * Time until every rule admits again, as things stand, in milliseconds; null when no time can be named. On an
