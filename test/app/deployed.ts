@@ -24,7 +24,7 @@ export const run = promisify(execFile)
 const server = scriptOf('app/server.ts')
 export const KEY = 'a-key-of-24-characters-or-more'
 export const ADMIN_KEY = 'the key of the operator of these tests'
-export const ORIGIN = 'https://shop.example'
+const ORIGIN = 'https://shop.example'
 /** The address of the operator's own server. */
 export const BACKEND = '127.0.0.9'
 /** The name in the certificate of the proxy, as for openssl. */

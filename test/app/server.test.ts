@@ -8,6 +8,7 @@ import { createInterface } from 'node:readline'
 import t, { type Test } from 'tap'
 import { loadPolicy } from '../../app/policy.js'
 import { folderOf } from '../helper/folder.js'
+import { isAlive } from '../helper/is-alive.js'
 import { scriptOf } from '../helper/module.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
@@ -275,20 +276,13 @@ t.test('in a terminal the server reads its policy anew on SIGHUP, and ends with 
     }
   }
   const pid = Number(await said(/^(\d+)/))
-  const isAlive = () => {
-    try {
-      return process.kill(pid, 0)
-    } catch {
-      return false
-    }
-  }
-  t.teardown(() => isAlive() && process.kill(pid, 'SIGKILL'))
+  t.teardown(() => isAlive(pid) && process.kill(pid, 'SIGKILL'))
   await said(/^(Listening on)/)
   process.kill(pid, 'SIGHUP')
   await said(/the policy, the templates and the accounts were (replaced)/)
-  t.ok(isAlive())
+  t.ok(isAlive(pid))
   terminal.kill('SIGKILL')
-  await until(() => !isAlive(), 'its end')
+  await until(() => !isAlive(pid), 'its end')
 })
 
 t.test('a wrong variable ends the start with its name and exit code 1, without a stack', async t => {

@@ -95,6 +95,13 @@ export function sentTo(
   return { ...entry(spec, who, max), value: value % 2 === 0 ? value + 1 : 2 ** 48 - 1 - value }
 }
 
+/** An entry of each spec for one identity. @param value for a spec that counts different values */
+export function entriesOf(specs: readonly Spec[], who: string | number, value = 1): Entry[] {
+  return specs.map(spec =>
+    spec.kind === 'distinct' ? sentTo(spec, value, undefined, who) : entry(spec, who)
+  )
+}
+
 /** A holder's name, 24 characters. */
 export function token(): string {
   return randomBytes(18).toString('base64url')

@@ -4,6 +4,7 @@ import { connect } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { Redis } from 'ioredis'
 import t from 'tap'
+import { isAlive } from './is-alive.js'
 import { moduleOf } from './module.js'
 import { startRedis } from './redis.js'
 import { until } from './until.js'
@@ -13,14 +14,6 @@ const START_MS = Date.UTC(2026, 2, 1)
 async function time(client: Redis): Promise<number> {
   const [seconds, micros] = await client.time()
   return Number(seconds) * 1_000 + Number(micros) / 1_000
-}
-
-function alive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0)
-  } catch {
-    return false
-  }
 }
 
 // Asks the port: after a process is killed, its new parent may leave its entry in the process table.
@@ -98,9 +91,9 @@ t.test('is gone after teardown', async t => {
   let pid = 0
   await t.test('a server', async t => {
     pid = (await startRedis(t, { clock: true })).pid
-    t.ok(alive(pid))
+    t.ok(isAlive(pid))
   })
-  t.notOk(alive(pid))
+  t.notOk(isAlive(pid))
 })
 
 t.test('is gone after teardown when it was paused', async t => {
@@ -109,13 +102,13 @@ t.test('is gone after teardown when it was paused', async t => {
     pid = (await startRedis(t)).pid
     process.kill(pid, 'SIGSTOP')
   })
-  t.notOk(alive(pid))
+  t.notOk(isAlive(pid))
 })
 
 t.test('comes back on its port after a crash', async t => {
   const first = await startRedis(t)
   await first.kill()
-  t.notOk(alive(first.pid))
+  t.notOk(isAlive(first.pid))
   await t.rejects(first.client.ping(), /Connection is closed/, 'its client does not reconnect')
   const second = await startRedis(t, { port: first.port })
   t.equal(second.port, first.port)

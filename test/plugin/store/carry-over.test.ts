@@ -13,12 +13,12 @@ import { seeded } from '../../contract/history.js'
 import {
   count,
   distinct,
+  entriesOf,
   entry,
   lock,
   log,
   named,
   observed,
-  sentTo,
   takenOf,
   token,
   usedOf
@@ -128,13 +128,11 @@ t.test('with one process, decisions are the same as if the store had never been 
     fc.asyncProperty(fc.array(step, { maxLength: 60 }), async steps => {
       const { time, memory, state, fallback, send, back } = open(undefined, { timeout: 20 })
       const never = new MemoryStore({ clock: time.clock })
-      const entriesOf = (who: number, value = 1) =>
-        specs.map(spec => (spec.kind === 'distinct' ? sentTo(spec, value, undefined, who) : entry(spec, who)))
       const sent: [Awaited<ReturnType<typeof send>>, Taken[]][] = []
       for (const each of steps) {
         time.advance(1)
         if ('send' in each) {
-          const entries = entriesOf(each.send, each.value)
+          const entries = entriesOf(specs, each.send, each.value)
           const found = await send(entries)
           const expected = named(entries, never.reserve(entries, ''))
           deepStrictEqual(found !== undefined, expected.admitted)
@@ -152,7 +150,8 @@ t.test('with one process, decisions are the same as if the store had never been 
       }
       delete state.broken
       await back()
-      for (const who of [0, 1, 2]) deepStrictEqual(memory.peek(entriesOf(who)), never.peek(entriesOf(who)))
+      for (const who of [0, 1, 2])
+        deepStrictEqual(memory.peek(entriesOf(specs, who)), never.peek(entriesOf(specs, who)))
       await fallback.close()
       never.close()
     }),

@@ -18,6 +18,7 @@ import { seeded } from '../../contract/history.js'
 import {
   count,
   distinct,
+  entriesOf,
   entry,
   lock,
   log,
@@ -84,20 +85,18 @@ t.test('whenever the stand-in memory is asked, it has the same facts as the prim
     fc.asyncProperty(fc.array(step, { maxLength: 60 }), async steps => {
       const { time, primary, standIn, reserve, close } = open()
       const followed = standIn.following(primary)
-      const entriesOf = (who: number, value = 1) =>
-        specs.map(spec => (spec.kind === 'distinct' ? sentTo(spec, value, undefined, who) : entry(spec, who)))
       const sent: ReturnType<typeof reserve>[] = []
       const compare = (who: number) => {
-        const entries = entriesOf(who)
+        const entries = entriesOf(specs, who)
         deepStrictEqual(standIn.caughtUp().peek(entries), primary.peek(entries))
       }
       for (const each of steps) {
         // Within one tick, a send after a refund would be counted a tick later in the stand-in memory.
         time.advance(1)
-        if ('send' in each) sent.push(reserve(entriesOf(each.send, each.value)))
+        if ('send' in each) sent.push(reserve(entriesOf(specs, each.send, each.value)))
         else if ('wait' in each) time.advance(each.wait)
         else if ('peek' in each) compare(each.peek)
-        else if ('clear' in each) await followed.clear(entriesOf(each.clear))
+        else if ('clear' in each) await followed.clear(entriesOf(specs, each.clear))
         else if (sent.length > 0) {
           const { taken, counted } = sent[each.refund % sent.length] as (typeof sent)[number]
           await counted.refund(taken, '')
