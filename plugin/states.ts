@@ -76,27 +76,27 @@ export class States {
  */
 export function limitsAt(head: number, entry: Entry, facts: Facts): readonly LimitState[] {
   if (facts[head] === UNKNOWN) return NONE
-  const charged = isCharged(facts, head)
+  const counted = isCounted(facts, head)
   const limits = limitsOf(entry)
   const states: LimitState[] = new Array(limits.length)
   for (let i = 0; i < limits.length; i++) {
     const { max, windowMs } = limits[i] as Limit
     const used = facts[head + 2 + 2 * i] as number
-    const resetMs = resetOf(entry, used, charged, windowMs, facts[head + 3 + 2 * i] as number)
-    states[i] = { max, remaining: Math.max(max - used - Number(charged), 0), resetMs, windowMs }
+    const resetMs = resetOf(entry, used, counted, windowMs, facts[head + 3 + 2 * i] as number)
+    states[i] = { max, remaining: Math.max(max - used - Number(counted), 0), resetMs, windowMs }
   }
   return states
 }
 
 /** Whether an entry was counted. @param head where the entry's facts begin */
-export function isCharged(facts: Facts, head: number): boolean {
+export function isCounted(facts: Facts, head: number): boolean {
   return facts[head] === PASSES && facts[head + 1] !== 0
 }
 
-function resetOf(entry: Entry, used: number, charged: boolean, windowMs: number, reset: number): number {
+function resetOf(entry: Entry, used: number, counted: boolean, windowMs: number, reset: number): number {
   // With none used before, what has just been counted is the only one, and returns after a whole window. A calendar
   // period ends, used or not.
-  if (used === 0 && entry.spec.kind !== 'count') return charged ? windowMs : 0
+  if (used === 0 && entry.spec.kind !== 'count') return counted ? windowMs : 0
   // Nodes of a cluster have clocks of their own: by the clock of another node a period may be over.
   return Math.max(Math.ceil(reset / TICKS_PER_MS), 0)
 }

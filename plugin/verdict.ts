@@ -1,5 +1,5 @@
 import { factsOf, isHeld, kindOf } from './limits/index.js'
-import { isCharged, limitsAt, type RuleEntry, type RuleState, States } from './states.js'
+import { isCounted, limitsAt, type RuleEntry, type RuleState, States } from './states.js'
 import { BLOCKED, type Facts, TICKS_PER_MS } from './store/store.js'
 
 /** A limit that refuses; or a block or a filter that does, with a `windowMs` of 0. */
@@ -52,7 +52,7 @@ export function verdictFrom(applied: readonly RuleEntry[], facts: Facts): Verdic
   for (const each of applied) {
     const { name, spec } = each
     const violated = spec.observed ? verdict.observed : verdict.violated
-    const charged = isCharged(facts, head)
+    const counted = isCounted(facts, head)
     if (facts[head] === BLOCKED) {
       const blockedMs = blockedFor(facts[head + 1] as number)
       const known = violated.find(({ rule, windowMs }) => rule === name && windowMs === 0)
@@ -65,11 +65,11 @@ export function verdictFrom(applied: readonly RuleEntry[], facts: Facts): Verdic
     states.add(each, limits)
     for (const { max, remaining, resetMs, windowMs } of limits) {
       if (remaining > 0) continue
-      if (!charged) violated.push({ rule: name, windowMs })
+      if (!counted) violated.push({ rule: name, windowMs })
       if (spec.observed) continue
       if (!isHeld(spec)) locksOnly = false
       // The next request may be this one again, which need not wait for what it holds itself (a lock, a counted value).
-      if (!(charged && kindOf(spec).repeatable))
+      if (!(counted && kindOf(spec).repeatable))
         verdict.retryAfterMs = longer(verdict.retryAfterMs, max === 0 ? null : resetMs)
     }
     head += factsOf(spec)

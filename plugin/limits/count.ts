@@ -34,7 +34,7 @@ export const count: Kind<CountSpec> = {
 
   receipt: (fields, { wall, fresh }, spec) => (isLive(fields, wall, spec) ? fields.at(ISSUED) + 1 : fresh),
 
-  charge(cell, now, { spec }, _token, known) {
+  count(cell, now, { spec }, _token, known) {
     const { steady, wall } = now
     // The period in which another store has counted is over here.
     if (known !== 0 && (known <= wall || (cell.length > 0 && cell.at(END) > known))) return 0

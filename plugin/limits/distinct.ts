@@ -34,7 +34,7 @@ export const distinct: Kind<DistinctSpec> = {
 
   receipt: (pairs, { fresh }) => Math.max(fresh, distinct.latest(pairs) + 1),
 
-  charge(cell, now, { spec, value = 0 }) {
+  count(cell, now, { spec, value = 0 }) {
     const { limits } = spec
     const { ttl } = specInForce(spec)
     const { length } = cell

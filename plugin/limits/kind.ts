@@ -50,7 +50,7 @@ export interface Kind<S extends Spec> {
    * @param ends if another store has counted it under a calendar limit, the end of its period there; else 0
    * @returns its receipt; 0 when there is no room, or its period is over here
    */
-  charge(cell: Cell, now: Now, entry: EntryOf<S>, token: string, ends: number): number
+  count(cell: Cell, now: Now, entry: EntryOf<S>, token: string, ends: number): number
   /** The last receipt given out, of a log the last one that is still there; 0 where receipts name nothing. */
   latest(fields: Fields): number
   /** The last receipt that was not given back. Only for a kind whose `latest` may have been. */
@@ -66,7 +66,7 @@ export interface Kind<S extends Spec> {
    * @returns whether it was still held
    */
   renew?(cell: Cell, now: Now, spec: S, token: string): boolean
-  /** Undoes the last charge, whose receipt nobody knows. Only for a kind whose refunds leave a trace. */
+  /** Undoes what was counted last, whose receipt nobody knows. Only for a kind whose refunds leave a trace. */
   undo?(cell: Cell): void
   /**
    * Whether the same request passes again at once after it was counted and is done: its lock is free again, or its

@@ -17,7 +17,7 @@ export const lock: Kind<LockSpec> = {
 
   receipt: () => 1,
 
-  charge(cell, now, { spec }, token) {
+  count(cell, now, { spec }, token) {
     if (!cell.resize(4)) return 0
     fieldsOf(token).forEach((field, i) => {
       cell.set(i + 1, field)

@@ -31,7 +31,7 @@ export const log: Kind<LogSpec> = {
 
   receipt: (stamps, { fresh }) => Math.max(fresh, log.latest(stamps) + 1),
 
-  charge(cell, now, { spec }) {
+  count(cell, now, { spec }) {
     const inForce = specInForce(spec)
     const { keep, ttl } = inForce
     const stamp = log.receipt(cell, now, spec)

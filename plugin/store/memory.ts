@@ -76,7 +76,7 @@ export class MemoryStore implements Store {
     for (const entry of entries) {
       const { spec } = entry
       if (!skipped?.has(spec.rule)) {
-        const receipt = this.charge(entry, now, token)
+        const receipt = this.countIn(entry, now, token)
         // An observed rule refuses nobody, not even for want of room.
         if (receipt === 0 && !spec.observed) {
           this.undo(takenOf(entries, facts), token)
@@ -94,7 +94,7 @@ export class MemoryStore implements Store {
     this.arena.expire(now.steady, 2)
     if (ago >= specInForce(entry.spec).ttl * TICKS_PER_MS) return 0
     this.mark(entry)
-    return this.charge(entry, { ...now, fresh: Math.max(now.steady - ago, this.spent + 1) }, '', ends)
+    return this.countIn(entry, { ...now, fresh: Math.max(now.steady - ago, this.spent + 1) }, '', ends)
   }
 
   peek(entries: readonly Entry[]): Facts {
@@ -173,10 +173,10 @@ export class MemoryStore implements Store {
     else if (this.forgettable.size > 0) this.forgettable.delete(series)
   }
 
-  private charge(entry: Entry, now: Now, token: string, ends = 0): number {
+  private countIn(entry: Entry, now: Now, token: string, ends = 0): number {
     const { identity, spec } = entry
     const cell = this.cell.open(identity, spec)
-    return kindOf(spec).charge(cell, now, entry, token, ends)
+    return kindOf(spec).count(cell, now, entry, token, ends)
   }
 
   private read(entries: readonly Entry[], now: Now): number[] {
