@@ -22,10 +22,10 @@ export async function dispatch(request: FastifyRequest, decision: Decision | nul
   const began = server.clock.monotonic()
   const latencyMs = () => Math.round(server.clock.monotonic() - began)
   try {
-    const receipt = await server.deliver(message, decision, request.log)
-    if (purpose !== null) server.metrics.codeSent({ ...message, purpose, sender: receipt.sender })
-    server.audit({ ...fact, ...receipt, outcome: 'sent', latencyMs: latencyMs() }, request)
-    return receipt.sender
+    const delivered = await server.deliver(message, decision, request.log)
+    if (purpose !== null) server.metrics.codeSent({ ...message, purpose, sender: delivered.sender })
+    server.audit({ ...fact, ...delivered, outcome: 'sent', latencyMs: latencyMs() }, request)
+    return delivered.sender
   } catch (error) {
     tellFailure(error, request, latencyMs())
     throw error

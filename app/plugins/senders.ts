@@ -6,7 +6,7 @@ import type { Config } from '../config-schema.js'
 import { deliver, undeliveredOf } from '../senders/deliver.js'
 import { openSenders } from '../senders/open.js'
 import type { Outbox } from '../senders/outbox.js'
-import type { Failing, Message, Receipt, Senders } from '../senders/sender.js'
+import type { Delivered, Failing, Message, Senders } from '../senders/sender.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -17,7 +17,7 @@ declare module 'fastify' {
      * or when the lock is lost
      * @param log the log of the request, which tells why a message was not sent
      */
-    deliver(message: Message, decision: Decision | null, log: FastifyBaseLogger): Promise<Receipt>
+    deliver(message: Message, decision: Decision | null, log: FastifyBaseLogger): Promise<Delivered>
     /** The outbox, which keeps what would have been sent; null if there is none. */
     outbox: Outbox | null
   }
@@ -44,14 +44,18 @@ const senders: FastifyPluginAsync<Options> = async (fastify, { config, clock, pr
   }
   const underWay = new Set<Promise<unknown>>()
 
-  async function send(message: Message, decision: Decision | null, log: FastifyBaseLogger): Promise<Receipt> {
+  async function send(
+    message: Message,
+    decision: Decision | null,
+    log: FastifyBaseLogger
+  ): Promise<Delivered> {
     const { channel } = message
     const began = clock.monotonic()
     const tookMs = () => clock.monotonic() - began
     try {
-      const receipt = await deliver(all[channel], message, decision, config.SEND_TIMEOUT)
-      fastify.metrics.sent({ channel, sender: receipt.sender, outcome: 'sent' }, tookMs())
-      return receipt
+      const delivered = await deliver(all[channel], message, decision, config.SEND_TIMEOUT)
+      fastify.metrics.sent({ channel, sender: delivered.sender, outcome: 'sent' }, tookMs())
+      return delivered
     } catch (error) {
       const { sender, outcome, code } = undeliveredOf(error)
       fastify.metrics.sent({ channel, sender, outcome: countedAs(outcome, code) }, tookMs())

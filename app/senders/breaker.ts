@@ -1,6 +1,6 @@
 import CircuitBreaker from 'opossum'
 import type { Clock } from '../clock.js'
-import { type Message, type Receipt, SendError, type Sender, sendErrorOf } from './sender.js'
+import { type Delivered, type Message, SendError, type Sender, sendErrorOf } from './sender.js'
 
 /** The breaker opens when more than half of at least five attempts within a minute have failed. */
 const WINDOW_MS = 60_000
@@ -17,7 +17,7 @@ const TRIAL_MS = 1_000
  */
 export function guarded(sender: Sender, clock: Clock): Sender {
   const { name } = sender
-  const send = async (message: Message, signal: AbortSignal): Promise<Receipt> => {
+  const send = async (message: Message, signal: AbortSignal): Promise<Delivered> => {
     try {
       return await Promise.race([sender.send(message, signal), aborted(signal)])
     } catch (thrown) {

@@ -1,8 +1,8 @@
 import type { Decision } from '../../plugin/index.js'
 import { type ProblemError, problem } from '../problem.js'
 import {
+  type Delivered,
   type Message,
-  type Receipt,
   SendError,
   type Sender,
   sendErrorOf,
@@ -36,7 +36,7 @@ export async function deliver(
   message: Message,
   decision: Decision | null,
   timeoutMs: number
-): Promise<Receipt> {
+): Promise<Delivered> {
   // The signal tells of no abort that came before.
   checkLock(decision)
   const waiting = new AbortController()

@@ -1,7 +1,7 @@
 import type { Static } from 'typebox'
 import { type Clock, iso } from '../clock.js'
 import type { OutboxAnswer } from '../schemas/outbox.js'
-import type { Message, Receipt, Sender } from './sender.js'
+import type { Delivered, Message, Sender } from './sender.js'
 
 type Entry = Static<typeof OutboxAnswer>['messages'][number]
 
@@ -22,7 +22,7 @@ export class Outbox implements Sender {
     return this.entries
   }
 
-  async send({ channel, to, subject, text }: Message): Promise<Receipt> {
+  async send({ channel, to, subject, text }: Message): Promise<Delivered> {
     const at = iso(this.clock.wall())
     this.entries.unshift({ at, channel, to, ...(subject !== undefined && { subject }), text })
     this.entries.length = Math.min(this.entries.length, MAX)

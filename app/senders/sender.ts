@@ -21,7 +21,7 @@ export interface Message {
 }
 
 /** The sender that took a message, and the provider's name for the message. */
-export interface Receipt {
+export interface Delivered {
   sender: string
   reference?: string
 }
@@ -80,7 +80,7 @@ export interface Sender {
    * @param signal aborts when nobody waits any longer
    * @throws SendError; any other error means that the message surely was not sent
    */
-  send(message: Message, signal: AbortSignal): Promise<Receipt>
+  send(message: Message, signal: AbortSignal): Promise<Delivered>
   close?(): void | Promise<void>
 }
 
