@@ -70,8 +70,9 @@ for (const place of await places(t)) {
           limits: [{ max: 2, per: 'day', timeZone: 'Asia/Shanghai' }]
         }
       ])
-      place.advance(20 * HOUR) // to the next noon
       const state = async () => (await app.limit.peek({ daily: 'a' })).rules[0]?.limits[0]
+      const midnight = (await state())?.resetMs as number
+      place.advance(midnight + 20 * HOUR) // to noon, UTC
       const first = await app.limit.reserve({ daily: 'a' })
       const [rule] = Object.values(app.limit.rules)
       const inZone = (timeZone: string) =>
