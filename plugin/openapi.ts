@@ -38,7 +38,7 @@ const policies = {
   RateLimit: {
     type: 'string',
     description:
-      'How much is left of each limit on the caller and of each limit that refuses, as in `"ip";r=2;t=60`: `r` are left; in `t` seconds one returns, or the period ends.'
+      'How much is left of each limit on the caller and of each limit that refuses, as in `"ip";r=2;t=60`: `r` are left, and no more are admitted within `t` seconds.'
   },
   'RateLimit-Policy': {
     type: 'string',

@@ -22,11 +22,15 @@ export class Policy {
   }
 
   /**
-   * The policy's item in `RateLimit`.
+   * The policy's item in `RateLimit`. Its `t` is the effective window (version 11 of the draft, section 4.1.2): within
+   * that time no more than `r` are admitted.
    * @param max that of this request; if it is 0, no slot returns, and `t` is left out
    */
   withState(max: number, remaining: number, resetMs: number): string {
-    return `${this.left}${remaining}${max === 0 ? '' : `;t=${seconds(resetMs)}`}`
+    if (max === 0) return `${this.left}0`
+    // Where none is used, no slot returns, and the effective window is the whole window.
+    const effectiveMs = resetMs === 0 && remaining === max ? this.windowMs : resetMs
+    return `${this.left}${remaining};t=${seconds(effectiveMs)}`
   }
 }
 
