@@ -52,6 +52,8 @@ export function answerBrokenRequest(
     `Content-Type: ${PROBLEM_JSON}`,
     `Content-Language: ${locale}`,
     `Content-Length: ${Buffer.byteLength(body)}`,
+    // RFC 9110, section 6.6.1. Node adds it only to answers that it writes itself.
+    `Date: ${new Date().toUTCString()}`,
     'Connection: close'
   ]
   socket.write(`${head.join('\r\n')}\r\n\r\n${body}`)

@@ -80,6 +80,12 @@ t.test('a request without a valid host, or that cannot be read, is answered by a
   const late = Object.assign(new Error(), { code: 'ERR_HTTP_REQUEST_TIMEOUT' })
   const slow = await answerTo('GET /', socket => app.server.emit('clientError', late, socket))
   t.match(slow, /^HTTP\/1\.1 408 [\s\S]*"code":"REQUEST_TIMEOUT"/)
+  for (const told of [await answerTo('what?\r\n\r\n'), await answerTo(large), slow])
+    t.match(
+      told,
+      /\r\ndate: [A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT\r\n/i,
+      'the answer has a date'
+    )
 })
 
 t.test('answers may be neither stored nor shown as a page, but read across origins', async t => {
