@@ -81,7 +81,12 @@ export function refuseUnbounded(reply: FastifyReply): FastifyReply {
 function brokenRequest(code?: string): ProblemDocument {
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return requestTimeout()
   if (code === 'HPE_HEADER_OVERFLOW') {
-    return problemDocument(431, 'HEADERS_TOO_LARGE', 'The headers of the request are too large.')
+    // Node does not tell whether it is the address, for which RFC 9112, section 3, demands a 414.
+    return problemDocument(
+      431,
+      'HEADERS_TOO_LARGE',
+      'The headers of the request, or its address, are too large.'
+    )
   }
   return problemDocument(400, 'BROKEN_REQUEST', 'This is no HTTP request that can be read.')
 }

@@ -37,7 +37,7 @@ export const zh = {
     EXPECTATION_FAILED: '本服务不满足请求头 Expect 的要求。',
     BROKEN_REQUEST: '无法识别的 HTTP 请求。',
     REQUEST_TIMEOUT: '未能在规定时间内收到完整请求。',
-    HEADERS_TOO_LARGE: '请求头过大。',
+    HEADERS_TOO_LARGE: '请求头或请求地址过大。',
     FST_ERR_BAD_URL: '无法解析该地址：其中的 % 后面不是有效的编码。',
     FST_ERR_MAX_PARAM_LENGTH: '地址中有一段过长。',
     FST_ERR_CTP_BODY_TOO_LARGE: '请求体过大，最多 16 KiB。',

@@ -76,6 +76,12 @@ t.test('a request without a valid host, or that cannot be read, is answered by a
   t.match(await answerTo('what?\r\n\r\n'), /^HTTP\/1\.1 400 [\s\S]*"code":"BROKEN_REQUEST"/)
   const large = `GET /healthz HTTP/1.1\r\nhost: a\r\nx: ${'x'.repeat(20_000)}\r\n\r\n`
   t.match(await answerTo(large), /^HTTP\/1\.1 431 [\s\S]*"code":"HEADERS_TOO_LARGE"/)
+  const far = await answerTo(`GET /${'x'.repeat(20_000)} HTTP/1.1\r\nhost: a\r\n\r\n`)
+  t.match(
+    far,
+    /^HTTP\/1\.1 431 [\s\S]*"detail":"[^"]*address[^"]*"/,
+    'it may be the address that is too long'
+  )
   // As Node does when its time is up.
   const late = Object.assign(new Error(), { code: 'ERR_HTTP_REQUEST_TIMEOUT' })
   const slow = await answerTo('GET /', socket => app.server.emit('clientError', late, socket))
