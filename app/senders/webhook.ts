@@ -60,7 +60,8 @@ function outcomeOf(status: number, retryAfter: string | undefined, clock: Clock)
 function waitOf(text: string | undefined, clock: Clock): number | undefined {
   if (text === undefined) return undefined
   if (/^\d{1,7}$/.test(text)) return Number(text) * 1_000
-  // Date.parse makes dates of other text, too: 1.5 is a day in January.
-  const ms = /^[a-z]/i.test(text) ? Date.parse(text) - clock.wall() : Number.NaN
+  // Date.parse makes dates of other text, too: 1.5 is a day in January. Of the three forms, asctime's has no zone.
+  const date = text.endsWith('GMT') ? text : `${text} GMT`
+  const ms = /^[a-z]/i.test(text) ? Date.parse(date) - clock.wall() : Number.NaN
   return Number.isNaN(ms) ? undefined : Math.max(ms, 0)
 }

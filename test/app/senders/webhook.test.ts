@@ -81,6 +81,26 @@ t.test('each answer of the service has its outcome', async t => {
   t.match(await sent(t, sender), { outcome: 'unknown', code: 'NO_ANSWER' })
 })
 
+t.test('a date in Retry-After is read in each form, and as UTC', async t => {
+  const { TZ } = process.env
+  process.env.TZ = 'Asia/Shanghai'
+  t.teardown(() => {
+    if (TZ === undefined) delete process.env.TZ
+    else process.env.TZ = TZ
+  })
+  const [day = '', date = '', month = '', year = '', time = ''] = inAnHour.split(/,? /)
+  const provider = await startProvider(t, 'break')
+  const sender = await open(provider.url)
+  for (const text of [
+    inAnHour,
+    `${new Date(inAnHour).toLocaleString('en', { weekday: 'long', timeZone: 'UTC' })}, ${date}-${month}-${year.slice(2)} ${time} GMT`,
+    `${day} ${month} ${String(Number(date)).padStart(2)} ${time} ${year}`
+  ]) {
+    provider.does = { status: 429, body: '', headers: { 'retry-after': text } }
+    t.match(await sent(t, sender), { outcome: 'limited', retryAfterMs: 3_600_000 }, text)
+  }
+})
+
 t.test('a redirect is not followed', async t => {
   const other = await startProvider(t, { body: '' })
   const provider = await startProvider(t, { status: 307, body: '', headers: { location: other.url } })
