@@ -17,6 +17,8 @@ interface Post {
   signal: AbortSignal
 }
 
+/** RFC 9110, section 10.1.5. Some firewalls refuse requests that do not say what sends them. */
+const USER_AGENT = 'fastify-send-limit'
 const NO_ANSWER = { code: 'NO_ANSWER' }
 
 /**
@@ -30,8 +32,10 @@ export function poster(protocol: string, sendMs: number): (post: Post) => Promis
   const secure = protocol === 'https:'
   const agent = agents(sendMs)[secure ? 'https' : 'http']
   const request = secure ? https : http
-  return ({ url, headers, body, signal }) =>
-    headOf(request(url, { method: 'POST', agent, signal, headers }), body)
+  return ({ url, headers: own, body, signal }) => {
+    const headers = { 'user-agent': USER_AGENT, ...own }
+    return headOf(request(url, { method: 'POST', agent, signal, headers }), body)
+  }
 }
 
 function headOf(request: ClientRequest, body: string): Promise<IncomingMessage> {

@@ -32,6 +32,7 @@ t.test('the request holds the message, and is signed', async t => {
   const { method, path, headers, body } = first(provider.asked)
   t.match({ method, path }, { method: 'POST', path: '/in' })
   t.match(headers, { 'content-type': 'application/json', 'webhook-timestamp': String(START_MS / 1_000) })
+  t.equal(headers['user-agent'], 'fastify-send-limit', 'some firewalls refuse requests without one')
   t.same(told, { outcome: 'sent', sender: 'webhook', reference: headers['webhook-id'] })
   const signing = `${headers['webhook-id']}.${headers['webhook-timestamp']}.${body}`
   const signature = createHmac('sha256', KEY).update(signing).digest('base64')
