@@ -13,7 +13,7 @@ export const NO_COUNTRY = '001'
 /** The recipient of a message. */
 export interface Recipient {
   channel: Channel
-  /** Where messages are sent: a phone number in E.164, or a mail address as it was given. */
+  /** Where messages are sent: a phone number in E.164, or a mail address as it was given, without a final dot. */
   to: string
   /** One form for all spellings, for limits and lists. */
   identity: string
@@ -78,7 +78,8 @@ function mailRecipient(email: string, { pointer = '#/email' }: RecipientOptions)
     const errors = errorsAt(pointer, 'UNSENDABLE')
     throw problem(422, 'EMAIL_INVALID', 'This is not a possible mail address.', errors)
   }
-  const to = email.trim()
+  // Mail servers refuse the dot (RFC 5321, section 4.1.2). Browsers and nodemailer read all of these as one.
+  const to = email.trim().replace(/[.。．｡]$/u, '')
   return { channel: 'mail', to, identity, masked: maskEmail(to) }
 }
 

@@ -94,3 +94,13 @@ t.test('a mail goes to one valid address', async t => {
   }
   t.same(app.outbox?.messages, [])
 })
+
+t.test('a mail goes to the domain without its final dot, which SMTP does not know', async t => {
+  const mailbox = await startMail(t)
+  const app = await (await places.memory(t)).start({ SMTP_URL: mailbox.url, MAIL_FROM: 'shop@example.com' })
+  for (const to of ['a@example.com.', ' b@example.com。 ', 'c@example.com']) await send(app, to)
+  t.same(
+    mailbox.received.flatMap(({ to }) => to),
+    ['a@example.com', 'b@example.com', 'c@example.com']
+  )
+})
