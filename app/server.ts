@@ -34,6 +34,8 @@ type App = Awaited<ReturnType<typeof build>>
 
 async function serve(): Promise<void> {
   const config = readConfig(process.env)
+  // Without a listener Node would open its debugger, which asks for no password, to everybody on this machine.
+  if (config.NODE_ENV === 'production') process.on('SIGUSR1', () => {})
   const building = build(config, { logStream: output, ...(config.NODE_ENV === 'development' && { print }) })
   let stopping = false
   // A signal that comes during the start waits: the file that it is about may have been read before it was changed.

@@ -210,6 +210,17 @@ t.test('on SIGHUP the server reads its policy anew, and runs on if that is wrong
   t.equal((await pay()).status, 202)
 })
 
+t.test('in production SIGUSR1 does not open the debugger of Node', async t => {
+  const { child, said, ended } = run(t, { ...production, LOG_LEVEL: 'info' })
+  await said(/Server listening at/)
+  child.kill('SIGUSR1')
+  // Meanwhile the debugger, which runs in a thread of its own, would say on standard error where it listens.
+  child.kill('SIGHUP')
+  await said(/the policy, the templates and the accounts were replaced/)
+  child.kill('SIGTERM')
+  t.match(await ended, { code: 0, stderr: /^$/ })
+})
+
 t.test('a server that may read only its own files reads them anew on SIGHUP', async t => {
   // Each version of Node knows some of them.
   const flags = ['--permission', '--experimental-permission', '--allow-net'].filter(flag =>
