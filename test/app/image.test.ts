@@ -43,7 +43,8 @@ t.test('the Redis of the compose file evicts nothing, and keeps its data over a 
 
 t.test('the image runs what the build makes, as the user node', async t => {
   t.match(dockerfile, /^CMD \["node", "dist\/app\/server.js"\]$/m)
-  t.match(dockerfile, /^USER node$/m)
+  // By its number: Kubernetes does not start a pod with runAsNonRoot whose image names its user otherwise.
+  t.match(dockerfile, /^USER 1000$/m)
   const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> }
   t.match(dockerfile, `RUN npm run build`)
   t.ok(scripts.build)
