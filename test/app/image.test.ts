@@ -1,4 +1,5 @@
 import t from 'tap'
+import { parse } from 'yaml'
 import { readConfig } from '../../app/config.js'
 import { ConfigSchema } from '../../app/config-schema.js'
 import { read } from '../docs/blocks.js'
@@ -39,6 +40,12 @@ t.test('the compose file leaves out no variable that an operator may set', async
 
 t.test('the Redis of the compose file evicts nothing, and keeps its data over a restart', async t => {
   t.match(compose, /"--maxmemory-policy", "noeviction", "--appendonly", "yes"/)
+})
+
+t.test('neither container of the compose file can gain rights, and the API has none', async t => {
+  const { services } = parse(compose)
+  for (const name of ['api', 'redis']) t.same(services[name].security_opt, ['no-new-privileges:true'], name)
+  t.match(services.api, { read_only: true, cap_drop: ['ALL'], ulimits: { core: 0 } })
 })
 
 t.test('the image runs what the build makes, as the user node', async t => {
