@@ -205,6 +205,10 @@ t.test('the time-outs of the unit and of nginx leave time for requests under way
   t.ok(Number(read) > handlerTimeoutOf(config) / 1_000)
 })
 
+t.test('a crash leaves no secrets, recipients and codes in a core dump', async t => {
+  t.equal(unit('LimitCORE'), '0')
+})
+
 t.test('systemd understands the unit', { skip: without('systemd-analyze') }, async t => {
   const file = join(folderOf(t), 'verification-api@.service')
   writeFileSync(file, block('unit').replace('/usr/bin/node', process.execPath))
