@@ -61,6 +61,14 @@ t.test('nginx in front of two instances', { skip }, async t => {
     }
   })
 
+  t.test('nginx does not tell its version', async t => {
+    for (const path of ['/', '/v1/quota']) {
+      const { headers, text } = await place.ask(path)
+      t.equal(headers.server, 'nginx', path)
+      t.notMatch(text, /nginx\/\d/, path)
+    }
+  })
+
   t.test('a body that is too large gets the answer of the API', async t => {
     const answer = await place.ask('/v1/sms', { ...sms(0), body: { phone: 'x'.repeat(20_000) } })
     t.match(answer, { status: 413, problem: { status: 413 } })
