@@ -1,4 +1,4 @@
-import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import type { Awaitable } from './awaitable.js'
 import type { CompiledRule } from './compiled-rule.js'
 import type { Decision } from './decision.js'
@@ -26,10 +26,20 @@ export interface Shared {
 
 /** Lets requests to one route in, or refuses them. */
 export class Admission {
+  private errorHandler: FastifyInstance['errorHandler']
+
+  /** @param scope the instance of Fastify that has the route */
   constructor(
+    private readonly scope: FastifyInstance,
     private readonly route: RouteOptions,
     private readonly shared: Shared
-  ) {}
+  ) {
+    this.errorHandler = scope.errorHandler
+    // When Fastify itself takes it for the route: it never asks a handler that is set later about this route.
+    scope.after(() => {
+      this.errorHandler = scope.errorHandler
+    })
+  }
 
   /**
    * Asks the filters, then decides on the sends.
@@ -84,15 +94,29 @@ export class Admission {
     const verdict = published ?? decision.verdict()
     const { refusals, options } = this.shared
     refusals.write(decision, verdict, stage, reply.request)
-    refuse(reply, refusal(verdict, plan.disclosures), options.errorResponse, this.route)
+    refuse(reply, refusal(verdict, plan.disclosures), options.errorResponse, this.isHandled(reply.request))
   }
 
   /** Answers an error that came in place of a decision. @throws the error, where it is for the app's error handler */
   fail(error: unknown, reply: FastifyReply): void {
     const { refusals, options } = this.shared
+    const handled = this.isHandled(reply.request)
     // The refusal of another decision, as by `run` in a filter. A LimitError that the app has made has no `problem`.
-    if (error instanceof LimitError && error.problem) refuse(reply, error, options.errorResponse, this.route)
-    else fail(reply, error, this.route, refusals)
+    if (error instanceof LimitError && error.problem) refuse(reply, error, options.errorResponse, handled)
+    else fail(reply, error, handled, refusals)
+  }
+
+  /**
+   * Whether the app has an error handler, which then gets the error. Fastify's default handler would reduce the error to
+   * code and message. The route's handler is read from its options each time: later hooks may set it, and a request
+   * does not show it.
+   */
+  private isHandled({ server }: FastifyRequest): boolean {
+    // Of another scope, where a plugin has copied the route.
+    const { name } = server === this.scope ? this.errorHandler : server.errorHandler
+    // Fastify binds a handler that the app sets, which names it `bound …`. That name survives a minifier; the name of
+    // the default handler does not.
+    return this.route.errorHandler !== undefined || name.startsWith('bound ')
   }
 
   private async filterThenDecide(plan: Plan, reply: FastifyReply, watch: Watch): Promise<Decision> {

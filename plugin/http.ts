@@ -1,5 +1,5 @@
 import { STATUS_CODES } from 'node:http'
-import type { FastifyError, FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
+import type { FastifyError, FastifyReply } from 'fastify'
 import { isPromise } from './awaitable.js'
 import {
   BlockedError,
@@ -78,20 +78,21 @@ function add(names: string[], name: string): void {
 }
 
 /**
- * Sends a refusal: as it is when the app has no error handler of its own, else through that handler.
+ * Sends a refusal.
+ * @param handled whether the app has an error handler of its own for the request: then the refusal goes through that
  * @throws FunctionError, and what `errorResponse` throws
  */
 export function refuse(
   reply: FastifyReply,
   error: LimitError,
   errorResponse: SendLimitOptions['errorResponse'],
-  route: RouteOptions
+  handled: boolean
 ): void {
   const { request } = reply
   if (errorResponse) error.problem = bodyOf(errorResponse(error, request, reply)) as Problem
   // Only now: if `errorResponse` throws, the answer is no refusal, and must not tell when to come again.
   reply.headers(error.headers)
-  if (isHandled(route, request)) reply.send(error)
+  if (handled) reply.send(error)
   else if (errorResponse) reply.code(error.statusCode).send(error.problem)
   else sendProblem(reply, error.statusCode, error.problem)
 }
@@ -107,13 +108,13 @@ function bodyOf(built: unknown): unknown {
  * document when the app has no error handler.
  * @throws any other error, one of status 500, and each when the app has an error handler
  */
-export function fail(reply: FastifyReply, error: unknown, route: RouteOptions, log: RefusalLog): void {
+export function fail(reply: FastifyReply, error: unknown, handled: boolean, log: RefusalLog): void {
   // To Fastify a promise that rejects with nothing is no error.
   const thrown =
     error ?? new FunctionError('a function of a rule or filter', `throw an error, but threw ${error}`)
   const { code, statusCode: status = 500, message: detail } = thrown as Partial<FastifyError>
   const own = typeof code === 'string' && code.startsWith('FST_SEND_LIMIT_')
-  if (!own || (status >= 500 && status !== 503) || isHandled(route, reply.request)) throw thrown
+  if (!own || (status >= 500 && status !== 503) || handled) throw thrown
   // That the store is lost was logged when it was lost.
   if (status === 503 && !(thrown instanceof StoreUnavailableError)) log.fail(thrown as Error, reply.request)
   sendProblem(reply, status, { type: 'about:blank', title: STATUS_CODES[status], status, detail, code })
@@ -121,15 +122,4 @@ export function fail(reply: FastifyReply, error: unknown, route: RouteOptions, l
 
 function sendProblem(reply: FastifyReply, status: number, problem: unknown): void {
   reply.code(status).type('application/problem+json').serializer(JSON.stringify).send(problem)
-}
-
-/**
- * Whether the app has an error handler, which then gets the error. Fastify's default handler would reduce the error to
- * code and message. The route's handler is read from its options each time: later hooks may set it, and a request does
- * not show it.
- */
-function isHandled({ errorHandler }: RouteOptions, { server }: FastifyRequest): boolean {
-  // Fastify binds a handler that the app sets, which names it `bound …`. That name survives a minifier; the name of the
-  // default handler does not.
-  return errorHandler !== undefined || server.errorHandler.name.startsWith('bound ')
 }

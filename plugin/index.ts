@@ -94,7 +94,7 @@ const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) =>
     const limited = planner.plan(route)
     if (limited === undefined) return warnOfSlip(this, route)
     if (!sockets) refuseSocket(route)
-    limitRoute(route, limited, shared)
+    limitRoute(this, route, limited, shared)
     if (fastify.hasPlugin('@fastify/swagger')) documentation.add(route, limited)
   })
   if (!isWatched(fastify)) {

@@ -19,11 +19,16 @@ export const PLAN: unique symbol = Symbol('plan of the route')
 type Begun = FastifyRequest & { [PLAN]?: Plan }
 
 /** Adds to a route the hook and the handler that its plans may need, and nothing else. */
-export function limitRoute(route: RouteOptions, limited: LimitedRoute, shared: Shared): void {
+export function limitRoute(
+  scope: FastifyInstance,
+  route: RouteOptions,
+  limited: LimitedRoute,
+  shared: Shared
+): void {
   const { plan, replaceable } = limited
   // A copy: other routes may share the object.
   route.config = Object.assign({}, route.config, { [LIMITED]: limited })
-  const admission = new Admission(route, shared)
+  const admission = new Admission(scope, route, shared)
   if (replaceable || plan.attempts.length > 0)
     guard(route, 'onRequest', [route.onRequest ?? [], countAttempts(limited, admission)].flat())
   guard(route, 'handler', limitHandler(route.handler, limited, admission))

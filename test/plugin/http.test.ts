@@ -251,6 +251,34 @@ t.test('an error handler of another scope does not get the refusal', async t => 
   t.equal((await app.inject('/x')).headers['content-type'], PROBLEM)
 })
 
+t.test(
+  'an error handler that came too late for its route does not keep the refusal from its body',
+  async t => {
+    for (const errorResponse of [undefined, () => ({ mine: true })]) {
+      const { app } = await open(t, { ...(errorResponse && { errorResponse }) })
+      // Fastify has completed the routes of this scope when the promise settles.
+      await app.register(async scope => {
+        scope.get('/x', { config: { limit: send } }, async () => 'sent')
+        scope.get(
+          '/missing',
+          { config: { limit: { ...send, key: { value: 'query.id' } } } },
+          async () => 'sent'
+        )
+        scope.get('/broken', () => Promise.reject(new Error('broken')))
+      })
+      app.setErrorHandler((_error, _request, reply) => reply.code(418).send('late'))
+      app.get('/later', () => Promise.reject(new Error('broken')))
+      t.equal((await app.inject('/later')).body, 'late')
+      t.match((await app.inject('/broken')).json(), { statusCode: 500 }, 'Fastify does not ask it either')
+      await app.inject('/x')
+      const refused = await app.inject('/x')
+      t.equal(refused.statusCode, 429)
+      t.match(refused.json(), errorResponse ? { mine: true } : { title: 'Too many requests' })
+      t.equal((await app.inject('/missing')).headers['content-type'], PROBLEM)
+    }
+  }
+)
+
 t.test('an error handler that rethrows the refusal ends in a plain answer', async t => {
   const { app } = await open(t)
   app.setErrorHandler(error => {
