@@ -12,9 +12,10 @@ import { type LimitedRoute, nameOf, planOf } from './plan.js'
 import type { Rule } from './rule.js'
 import type { RuleCompiler } from './rules.js'
 
-// JSON would write every regular expression as `{}`.
-function patterns(_name: string, value: unknown): unknown {
-  return value instanceof RegExp ? String(value) : value
+// The constraints of an app's own are of any type. JSON would write some as `{}`, leave others out, and refuse a bigint.
+const TEXTS = ['bigint', 'function', 'symbol']
+function texts(_name: string, value: unknown): unknown {
+  return value instanceof RegExp || TEXTS.includes(typeof value) ? String(value) : value
 }
 
 const specsOf = (rules: ReadonlyMap<string, CompiledRule>) =>
@@ -57,7 +58,7 @@ export class Planner {
     const limit = route.config?.limit
     if (limit === undefined) return undefined
     // NestJS passes an empty object when there are no constraints.
-    const constrained = JSON.stringify(route.constraints ?? {}, patterns)
+    const constrained = JSON.stringify(route.constraints ?? {}, texts)
     const constraints = constrained === '{}' ? '' : ` ${constrained}`
     const place = route.url + constraints
     // Under a prefix, `onRoute` hears of a GET of "/" in one spelling, with or without the slash, and of its HEAD in

@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyInstance, FastifyReply, onRequestHookHandler, RouteOptions } from 'fastify'
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
@@ -630,6 +631,33 @@ t.test('a HEAD route shares the limits of the GET with its own final slash', asy
     t.equal((await app.inject({ method: 'HEAD', url })).statusCode, 429)
   }
 })
+
+t.test(
+  'each value of a constraint of your own makes a route with limits of its own, whatever its type',
+  async t => {
+    const values = [1n, 2n, Symbol.for('a'), Symbol.for('b'), () => true, () => false, /a/, /b/]
+    const kind = {
+      name: 'kind',
+      storage: () => {
+        const routes = new Map()
+        return {
+          get: (value: unknown) => routes.get(value) ?? null,
+          set: (value: unknown, route: unknown) => void routes.set(value, route)
+        }
+      },
+      deriveConstraint: ({ headers }: { headers: IncomingHttpHeaders }) =>
+        values[Number(headers.kind)] as never,
+      validate() {}
+    }
+    const { app } = await open(t, {}, { routerOptions: { constraints: { kind } } })
+    const config = { limit: { name: 'send', key: 'ip', limits } } as const
+    for (const kind of values) app.get('/x', { constraints: { kind }, config }, async () => '')
+    for (const [i, value] of values.entries()) {
+      const ask = async () => (await app.inject({ url: '/x', headers: { kind: `${i}` } })).statusCode
+      t.same([await ask(), await ask()], [200, 429], String(value))
+    }
+  }
+)
 
 t.test('an empty constraints object is the same as none', async t => {
   const { app } = await open(t)
