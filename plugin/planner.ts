@@ -58,7 +58,8 @@ export class Planner {
     const limit = route.config?.limit
     if (limit === undefined) return undefined
     // NestJS passes an empty object when there are no constraints.
-    const constrained = JSON.stringify(route.constraints ?? {}, texts)
+    const ordered = Object.entries(route.constraints ?? {}).sort(([one], [other]) => (one < other ? -1 : 1))
+    const constrained = JSON.stringify(Object.fromEntries(ordered), texts)
     const constraints = constrained === '{}' ? '' : ` ${constrained}`
     const place = route.url + constraints
     // Under a prefix, `onRoute` hears of a GET of "/" in one spelling, with or without the slash, and of its HEAD in

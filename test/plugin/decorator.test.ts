@@ -659,6 +659,20 @@ t.test(
   }
 )
 
+t.test(
+  'a HEAD route shares the limits of its GET in whatever order the two name their constraints',
+  async t => {
+    const { app } = await open(t)
+    const config = { limit: { name: 'send', key: 'ip', limits } } as const
+    const [host, version] = ['a.example', '1.0.0']
+    app.get('/x', { exposeHeadRoute: false, constraints: { version, host }, config }, async () => '')
+    app.head('/x', { constraints: { host, version }, config }, async () => '')
+    const headers = { host, 'accept-version': version }
+    t.equal((await app.inject({ url: '/x', headers })).statusCode, 200)
+    t.equal((await app.inject({ method: 'HEAD', url: '/x', headers })).statusCode, 429)
+  }
+)
+
 t.test('an empty constraints object is the same as none', async t => {
   const { app } = await open(t)
   const config = { limit: { name: 'send', key: 'ip', limits } } as const
