@@ -55,6 +55,16 @@ t.test('a limited route that the plugin would not limit ends the start', async t
       }
     ],
     [
+      'after a registration that failed, of which the app passes over the error',
+      'GET /x',
+      app => {
+        app.register(limitPlugin, { timeout: 'soon' }).after(error => {
+          t.ok(error)
+          app.get('/x', limited, handler)
+        })
+      }
+    ],
+    [
       'in a child that was loaded before',
       'PUT,PATCH /api/x',
       async app => {
