@@ -54,10 +54,10 @@ const FAILED: Record<Afterwards, string> = {
 
 const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) => {
   if (fastify.hasDecorator('limit')) throw new RegisteredError()
-  // Routes that were declared before would stay without limits, so the registration fails.
-  refuseStrayRoutes(fastify)
   // Before anything that may throw: an app that passes over the error must not start with routes that nothing limits.
   fastify.addHook('onReady', async () => refuseStrayRoutes(fastify))
+  // Routes that were declared before would stay without limits, so the registration fails.
+  refuseStrayRoutes(fastify)
   conform(OptionsSchema, options, 'options')
   const timeout = durationAt(options.timeout ?? '1s', 'options.timeout')
   if (timeout > MAX_TIMEOUT_MS)

@@ -65,6 +65,16 @@ t.test('a limited route that the plugin would not limit ends the start', async t
       }
     ],
     [
+      'before a registration that fails for it, of which the app passes over the error',
+      'GET /x',
+      app => {
+        app.get('/x', limited, handler)
+        app.register(limitPlugin).after(error => {
+          t.ok(error)
+        })
+      }
+    ],
+    [
       'in a child that was loaded before',
       'PUT,PATCH /api/x',
       async app => {
