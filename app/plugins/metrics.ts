@@ -37,11 +37,25 @@ declare module 'fastify' {
 }
 
 /** In seconds; SEND_TIMEOUT is 25 at most. */
-const BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
+const SEND_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
+/** In seconds: those of sends, since a request may have to wait for one, and shorter ones for the others. */
+const REQUEST_BUCKETS = [0.005, 0.01, 0.025, ...SEND_BUCKETS]
 
 /** The metrics, in a registry of this app's own. No label names a person. */
 const metrics: FastifyPluginAsync = async fastify => {
   const registry = new Registry()
+  const requests = new Histogram({
+    name: 'http_request_duration_seconds',
+    help: 'How long requests took to answer.',
+    labelNames: ['route', 'status'],
+    buckets: REQUEST_BUCKETS,
+    registers: [registry]
+  })
+  fastify.addHook('onResponse', ({ method, routeOptions: { url } }, { statusCode, elapsedTime }, done) => {
+    const route = url === undefined ? 'none' : `${method} ${url}`
+    requests.observe({ route, status: statusCode }, elapsedTime / 1_000)
+    done()
+  })
   const counter = (name: string, help: string, labelNames: string[]) =>
     new Counter({ name, help, labelNames, registers: [registry] })
   const decisions = counter('limit_decisions_total', 'Decisions on requests.', [
@@ -66,7 +80,7 @@ const metrics: FastifyPluginAsync = async fastify => {
     name: 'send_duration_seconds',
     help: 'How long the sender took that ended the sending, with those before it.',
     labelNames: ['channel', 'sender'],
-    buckets: BUCKETS,
+    buckets: SEND_BUCKETS,
     registers: [registry]
   })
   const ofCode = ['channel', 'purpose', 'sender', 'country']

@@ -1,5 +1,10 @@
 import type { FastifyPluginAsync } from 'fastify'
+import { collectDefaultMetrics, Registry } from 'prom-client'
 import { problems } from '../schemas/problem.js'
+
+/** What Node tells of the process: once for all apps in it, since nothing ends its observers. */
+const ofProcess = new Registry()
+collectDefaultMetrics({ register: ofProcess })
 
 const metrics: FastifyPluginAsync = async fastify => {
   const { registry } = fastify.metrics
@@ -10,7 +15,7 @@ const metrics: FastifyPluginAsync = async fastify => {
         operationId: 'metrics',
         summary: 'Retrieve the metrics of the instance',
         description:
-          'Decisions, refusals, messages, tries of codes and quotas, for Prometheus. No label names a person.',
+          'Requests, decisions, refusals, messages, tries of codes, quotas and the process, for Prometheus. No label names a person.',
         tags: ['operation'],
         security: [],
         response: {
@@ -19,7 +24,8 @@ const metrics: FastifyPluginAsync = async fastify => {
         }
       }
     },
-    async (_request, reply) => reply.type(registry.contentType).send(await registry.metrics())
+    async (_request, reply) =>
+      reply.type(registry.contentType).send((await registry.metrics()) + (await ofProcess.metrics()))
   )
 }
 

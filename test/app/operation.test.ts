@@ -202,6 +202,25 @@ t.test('a rule that refuses by several of its limits counts as one refusal', asy
   ])
 })
 
+t.test('metrics tell how long requests take to answer, by route and status', async t => {
+  const place = await places.memory(t)
+  const app = await place.start()
+  await ask(app)
+  await ask(app)
+  await app.inject('/v1/captcha/AAAAAAAAAAAAAAAAAAAAAA')
+  await app.inject('/nothing')
+  const { body } = await app.inject('/metrics')
+  showsAll(t, body, [
+    'http_request_duration_seconds_count{route="POST /v1/captcha",status="202"} 1',
+    'http_request_duration_seconds_count{route="POST /v1/captcha",status="429"} 1',
+    'http_request_duration_seconds_bucket{le="30",route="POST /v1/captcha",status="202"} 1',
+    'http_request_duration_seconds_count{route="GET /v1/captcha/:id",status="404"} 1',
+    'http_request_duration_seconds_count{route="none",status="404"} 1'
+  ])
+  t.match(body, /^process_cpu_seconds_total [\d.]+$/m)
+  t.match(body, /^nodejs_eventloop_lag_p99_seconds [\d.]+$/m)
+})
+
 t.test('metrics tell how long sending takes, and how many codes of a purpose are verified', async t => {
   const place = await places.memory(t)
   const sms = provider()

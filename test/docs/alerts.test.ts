@@ -15,6 +15,9 @@ const skip = without('promtool')
 const cases: Record<string, { series: Record<string, string>; alerts: string[] }> = {
   'a quiet day': {
     series: {
+      'http_request_duration_seconds_count{route="POST /v1/captcha",status="202"}': '0+96x540',
+      'http_request_duration_seconds_count{route="POST /v1/captcha",status="503"}': '0+4x540',
+      'http_request_duration_seconds_count{route="GET /readyz",status="503"}': '0+9x540',
       'limit_decisions_total{store="redis"}': '0+9x540',
       'limit_refusals_total{rule="recipient"}': '0+90x540',
       'sends_total{channel="sms",outcome="sent"}': '0+9x540',
@@ -30,6 +33,14 @@ const cases: Record<string, { series: Record<string, string>; alerts: string[] }
   'Redis is lost': {
     series: { 'limit_decisions_total{store="memory"}': '0+1x540' },
     alerts: ['LimitsWithoutRedis{}']
+  },
+  'requests fail': {
+    series: {
+      'http_request_duration_seconds_count{route="GET /healthz",status="200"}': '0+9x540',
+      'http_request_duration_seconds_count{route="POST /v1/captcha",status="202"}': '0+90x540',
+      'http_request_duration_seconds_count{route="POST /v1/captcha/verify",status="503"}': '0+6x540'
+    },
+    alerts: ['RequestsFail{}']
   },
   'a provider is down': {
     series: {
@@ -108,14 +119,16 @@ t.test('each metric and label that they name is one of the API', async t => {
   const app = await startApp(t, {}, {})
   const { body } = await app.inject({ url: '/metrics' })
   const metrics = new Set([...body.matchAll(/^# TYPE (\w+) /gm)].map(([, name]) => name))
-  const named = [...text.matchAll(/\b[a-z]+(?:_[a-z]+)+\b/g)].map(([name]) => name)
+  // A histogram has a series for its count.
+  const told = text.replaceAll('_seconds_count', '_seconds')
+  const named = [...told.matchAll(/\b[a-z]+(?:_[a-z]+)+\b/g)].map(([name]) => name)
   t.ok(named.length > 8)
   for (const name of named) t.ok(metrics.has(name), name)
   const rows = read('docs/operation.md')
     .split('\n')
     .filter(line => /^\| `\w+` \| `\w+`/.test(line))
   const labelsOf = (metric: string) => rows.find(row => row.startsWith(`| \`${metric}\` |`)) ?? ''
-  for (const [, metric = '', labels = ''] of text.matchAll(/(\w+)\{([^}]+)\}/g))
+  for (const [, metric = '', labels = ''] of told.matchAll(/(\w+)\{([^}]+)\}/g))
     for (const [, label] of labels.matchAll(/(\w+)=/g))
       if (metrics.has(metric)) t.match(labelsOf(metric), `\`${label}\``, `${metric} ${label}`)
 })
