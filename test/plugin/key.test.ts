@@ -680,6 +680,35 @@ t.test(
   }
 )
 
+t.test(
+  'behind proxies that are counted, a rule by address takes the client that the outermost names',
+  async t => {
+    for (const [proxies, way] of [
+      [1, '192.0.2.1'],
+      [2, '192.0.2.1, 198.51.100.7']
+    ] as const) {
+      const { lines, stream } = logStream()
+      const server = {
+        trustProxy: (_: string, hop: number) => hop < proxies,
+        logger: { level: 'warn', stream }
+      }
+      const { app } = await route(t, 'ip', {}, server)
+      const ask = async (forwarded: string) =>
+        (await app.inject({ method: 'POST', url: '/x', headers: { 'x-forwarded-for': forwarded } }))
+          .statusCode
+      t.same(
+        [await ask(way), await ask(`203.0.113.9, ${way}`), await ask(way.replace('192.0.2.1', '192.0.2.2'))],
+        [200, 429, 200],
+        `${proxies}`
+      )
+      t.same(
+        lines.filter(line => line.includes('counts by address')),
+        []
+      )
+    }
+  }
+)
+
 t.test('long and many headers are refused, and repeated headers are one text', async t => {
   const { app } = await route(t, { value: 'headers.x-id' })
   const port = await listen(app)
