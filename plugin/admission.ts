@@ -12,6 +12,7 @@ import type { Limiter } from './limiter.js'
 import type { DecisionEvent, SendLimitOptions } from './options.js'
 import type { Plan } from './plan.js'
 import type { RefusalLog } from './refusal-log.js'
+import type { UnnamedProxy } from './unnamed-proxy.js'
 import type { Verdict } from './verdict.js'
 import type { Watch } from './watch.js'
 
@@ -22,6 +23,7 @@ export interface Shared {
   timeout: number
   options: Pick<SendLimitOptions, 'errorResponse' | 'onDecision'>
   refusals: RefusalLog
+  proxy: UnnamedProxy
 }
 
 /** Lets requests to one route in, or refuses them. */
@@ -89,6 +91,7 @@ export class Admission {
    * @throws FunctionError, and what `errorResponse` throws
    */
   answer(decision: Decision, stage: DecisionEvent['stage'], plan: Plan, reply: FastifyReply): void {
+    this.shared.proxy.see(plan, reply.request)
     const published = this.publish(decision, stage, plan, reply)
     if (decision.allowed) return setPolicyHeaders(decision, plan, reply)
     const verdict = published ?? decision.verdict()

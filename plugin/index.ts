@@ -28,6 +28,7 @@ import { limitRoute, PLAN } from './route.js'
 import type { Rule } from './rule.js'
 import { RuleCompiler } from './rules.js'
 import { openStore } from './store/open.js'
+import { UnnamedProxy } from './unnamed-proxy.js'
 import { warnOfProxies, warnOfSlip, warnOfSocket } from './warnings.js'
 
 declare module 'fastify' {
@@ -77,7 +78,8 @@ const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) =>
     }
   })
   const planner = new Planner(new RuleCompiler(identity), limiter, filters, options)
-  const shared: Shared = { limiter, timeout, options, refusals: new RefusalLog() }
+  const refusals = new RefusalLog()
+  const shared: Shared = { limiter, timeout, options, refusals, proxy: new UnnamedProxy(fastify.log) }
 
   const replace = (rules: readonly Rule[]) => {
     const compiled = planner.replace(rules)

@@ -4,6 +4,7 @@ import { formatDuration } from './duration.js'
 import type { Filter } from './filter.js'
 import { isHidden } from './per-request.js'
 import { Policy } from './policy.js'
+import { countsByAddress } from './rule-reading.js'
 
 /** What headers tell of a rule, and whom. */
 interface Disclosure {
@@ -34,6 +35,8 @@ export interface Plan {
   disclosures: Disclosures
   /** Names of the rules that the caller is always told of. */
   callers: ReadonlySet<string>
+  /** Names of the rules that count by the client's address. */
+  byAddress: readonly string[]
 }
 
 /** A limited route. A request under way keeps the plan that it began with. */
@@ -63,7 +66,8 @@ export function planOf(route: string, named: readonly (CompiledRule | Filter)[])
     attempts: rules.filter(rule => rule.counts === 'attempts'),
     sends: rules.filter(rule => rule.counts !== 'attempts'),
     filters: named.filter((each): each is Filter => 'check' in each),
-    ...disclosuresOf(rules.map(rule => [rule.name, disclosureOf(rule)]))
+    ...disclosuresOf(rules.map(rule => [rule.name, disclosureOf(rule)])),
+    byAddress: rules.filter(countsByAddress).map(({ name }) => name)
   }
 }
 

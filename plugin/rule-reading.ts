@@ -1,6 +1,7 @@
 import type { CompiledRule } from './compiled-rule.js'
 import type { CompiledKey } from './identity/key.js'
-import { type CompiledPart, readAll } from './identity/part.js'
+import { type CompiledPart, pathsOf, readAll } from './identity/part.js'
+import { isAddress } from './identity/path.js'
 
 /** What a rule counts by, its key and the different values of `distinct`, and the functions by which it reads that. */
 export function readingOf(
@@ -19,6 +20,11 @@ export function readingOf(
       return identified === null ? null : numberOf(distinct.pseudonym(identified))
     }
   }
+}
+
+/** Whether a rule counts by the client's address, or by different addresses. */
+export function countsByAddress({ parts }: Pick<CompiledRule, 'parts'>): boolean {
+  return parts.flatMap(pathsOf).some(isAddress)
 }
 
 /** The argument of `key.identify`: for one part its value, for several parts a list that begins with their values. */

@@ -1,9 +1,8 @@
 import type { FastifyInstance, RouteOptions } from 'fastify'
 import type { CompiledRule } from './compiled-rule.js'
-import { pathsOf } from './identity/part.js'
-import { isAddress } from './identity/path.js'
 import { nameOf } from './plan.js'
 import { rootOf } from './root.js'
+import { countsByAddress } from './rule-reading.js'
 
 /** Warns of rules that `trustProxy` makes weaker than they read. */
 export function warnOfProxies(fastify: FastifyInstance, rules: Iterable<CompiledRule>): void {
@@ -19,9 +18,8 @@ export function warnOfSocket(fastify: FastifyInstance, rules: Iterable<CompiledR
 }
 
 function warnByAddress(fastify: FastifyInstance, rules: Iterable<CompiledRule>, danger: string): void {
-  for (const { name, parts } of rules)
-    if (parts.flatMap(pathsOf).some(isAddress))
-      fastify.log.warn(`the rule ${name} counts by address, but ${danger}`)
+  for (const rule of rules)
+    if (countsByAddress(rule)) fastify.log.warn(`the rule ${rule.name} counts by address, but ${danger}`)
 }
 
 /** Whether it trusts a proxy without an address, which Fastify asks about as `undefined`. */

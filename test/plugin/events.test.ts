@@ -294,6 +294,42 @@ t.test('the log holds no personal data, whatever goes wrong', async t => {
   t.notMatch(ours.join(''), personal)
 })
 
+t.test('a proxy that trustProxy does not name is warned of, once', async t => {
+  const limits = [{ max: 9, window: '60s' }]
+  const forwarded = { 'x-forwarded-for': '192.0.2.1' }
+  const table: [trustProxy: unknown, remoteAddress: string, headers: object, warned: string | undefined][] = [
+    [false, '127.0.0.1', forwarded, 'among, ip, path'],
+    [false, '::ffff:10.1.2.3', forwarded, 'among, ip, path'],
+    [false, 'fd00::7', forwarded, 'among, ip, path'],
+    ['10.0.0.0/8', '192.168.0.1', forwarded, 'among, ip, path'],
+    [false, '127.0.0.1', {}, undefined],
+    [false, '198.51.100.7', forwarded, undefined],
+    ['10.0.0.0/8', '10.1.2.3', forwarded, undefined],
+    [true, '10.1.2.3', forwarded, undefined]
+  ]
+  for (const [trustProxy, remoteAddress, headers, warned] of table) {
+    const { lines, logger } = logged()
+    const { app } = await open(t, {}, { logger, trustProxy: trustProxy as never })
+    const limit = [
+      { name: 'among', key: 'ip' as const, counts: 'attempts' as const, limits },
+      { name: 'ip', key: 'ip' as const, limits },
+      { name: 'other', key: { value: 'query.a' }, optional: true, limits },
+      { name: 'path', key: { ip: 'request.ip' }, limits }
+    ]
+    app.get('/none', { config: { limit: { name: 'none', key: 'all', limits } } }, async () => '')
+    app.get('/x', { config: { limit } }, async () => '')
+    const ask = async (url: string) => app.inject({ url, remoteAddress, headers: headers as never })
+    const told = () => lines.filter(line => line.includes('does not name')).map(line => JSON.parse(line))
+    await ask('/none')
+    t.same(told(), [], 'no rule of the route counts by address')
+    await ask('/x')
+    await ask('/x')
+    const msg = `trustProxy does not name ${remoteAddress}, which sends X-Forwarded-For: if it is a proxy, all clients behind it count as one for the rules ${warned}`
+    t.match(told(), warned === undefined ? [] : [{ level: 40, msg }], `${trustProxy} ${remoteAddress}`)
+    t.equal(told().length, warned === undefined ? 0 : 1)
+  }
+})
+
 t.test('a rule by address under trustProxy true or a number is warned of', async t => {
   const byAddress =
     /the rule (\S+) counts by address, but with trustProxy: (?:true the client chooses its address|\d all clients behind a proxy have one address, or each chooses its own); name the proxies instead/
