@@ -3,7 +3,7 @@ import { Backlog } from './backlog.js'
 import { Carried } from './carried.js'
 import { unavailable } from './in-time.js'
 import type { Outage } from './outage.js'
-import { isReply, isUnsent } from './redis-errors.js'
+import { isReply, isUnsent, isWriteError } from './redis-errors.js'
 import type { Entry, Settling, Store, Taken } from './store.js'
 import { WatchedSettling } from './watched.js'
 
@@ -19,8 +19,6 @@ export interface CarryOverOptions {
   outageOf: (entries: readonly Entry[]) => Outage
   /** Whether an error concerns one request alone, and so says nothing about the store or its `node`. */
   isRequestError: (error: unknown, node: string) => boolean
-  /** Whether an error says that the store takes no writes, though it may still be read. */
-  isWriteError: (error: unknown) => boolean
   /**
    * Called with the reason and the number of entries that are given up. They stay uncounted, unless the store has
    * counted an entry and only its answer was lost.
@@ -121,7 +119,7 @@ export class CarryOver {
       while (waiting.length > 0) outage.answered(await this.countBatch(waiting, outage, answers), asked)
       this.backlog.delete(outage)
     } catch (error) {
-      const onlyReads = this.options.isWriteError(error)
+      const onlyReads = isWriteError(error)
       // A store that takes no writes still refuses, so decisions go on asking it: this is no further failure.
       if (outage.silent || (outage.lost && !onlyReads)) outage.failed(error, onlyReads)
     }

@@ -3,6 +3,7 @@ import { within } from '../within.js'
 import { CarryOver, type CarryOverOptions } from './carry-over.js'
 import { inTime, unavailable } from './in-time.js'
 import type { Outage } from './outage.js'
+import { isWriteError } from './redis-errors.js'
 import type { Reserved, Reserver } from './reserver.js'
 import type { StandIn } from './stand-in.js'
 import type { Entry, Facts, Store } from './store.js'
@@ -131,7 +132,7 @@ export class Fallback implements Reserver {
   }
 
   private failed(outage: Outage, asked: number, error: unknown): void {
-    const { isRequestError, isWriteError, onError } = this.options
+    const { isRequestError, onError } = this.options
     // When the store has answered a later call, it is not lost: only this call was, with an earlier connection or on
     // its way to another node.
     const lost = error instanceof StoreUnavailableError && outage.hasAnsweredSince(asked)

@@ -18,7 +18,7 @@ import { fullPrefix, isRedirectError, outagesOf } from './nodes.js'
 import { Outage } from './outage.js'
 import { Receipts } from './receipts.js'
 import { RedisStore } from './redis.js'
-import { isKeyError, isWriteError } from './redis-errors.js'
+import { isKeyError } from './redis-errors.js'
 import { RefusalCache } from './refusal-cache.js'
 import { alone, type Reserver } from './reserver.js'
 import { RedisServer } from './server.js'
@@ -125,7 +125,6 @@ function openRedis(
     substitute: onStoreError === 'memory' ? new StandIn(new MemoryStore(options)) : onStoreError,
     outageOf: client.isCluster ? outagesOf(client, prefix, outageOf) : () => outage,
     isRequestError: (error, node) => isKeyError(error) || isRedirectError(client, node, error),
-    isWriteError,
     onError: error => fastify.log.error({ err: error, onStoreError }, 'redis cannot decide on a request'),
     onUncounted: (error, entries) =>
       fastify.log.error(

@@ -220,6 +220,7 @@ const only: Record<string, readonly string[]> = {
     'store/in-time',
     'store/substitute',
     'store/outage',
+    'store/redis-errors',
     'store/reserver',
     'store/store',
     'store/taken',

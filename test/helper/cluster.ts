@@ -2,7 +2,7 @@ import { Cluster as Client, type ClusterOptions } from 'ioredis'
 import { Cluster } from '../../plugin/store/cluster.js'
 import { Fallback } from '../../plugin/store/fallback.js'
 import { Outage } from '../../plugin/store/outage.js'
-import { isKeyError, isWriteError } from '../../plugin/store/redis-errors.js'
+import { isKeyError } from '../../plugin/store/redis-errors.js'
 import type { Store } from '../../plugin/store/store.js'
 import type { Clock } from './clock.js'
 import { contentsOf, type RedisServer, startRedis } from './redis.js'
@@ -152,8 +152,7 @@ export function clusterOf(nodes: Store): { cluster: Cluster; store: Store } {
     timeout: PATIENCE_MS,
     substitute: 'deny',
     outageOf: () => outage,
-    isRequestError: isKeyError,
-    isWriteError
+    isRequestError: isKeyError
   } as const
   const cluster = new Cluster(
     new Fallback(nodes, { ...options, onError() {}, onUncounted() {}, onRefundFailed() {} }),

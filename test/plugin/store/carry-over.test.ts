@@ -67,7 +67,6 @@ function open(t?: Test, { maxKeys = 1_000, timeout = TIMEOUT_MS } = {}) {
     substitute: standIn,
     outageOf: ([entry]) => state.nodeOf?.(entry as Entry) ?? outage,
     isRequestError: error => error === KEY,
-    isWriteError: error => error === FULL,
     onError() {},
     onUncounted: (error, entries) => heard.push(error, entries),
     onRefundFailed: error => heard.push(error)

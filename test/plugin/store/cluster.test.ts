@@ -4,7 +4,7 @@ import { Fallback } from '../../../plugin/store/fallback.js'
 import { groupsOf, merge } from '../../../plugin/store/groups.js'
 import { MemoryStore } from '../../../plugin/store/memory.js'
 import { Outage } from '../../../plugin/store/outage.js'
-import { isKeyError, isWriteError } from '../../../plugin/store/redis-errors.js'
+import { isKeyError } from '../../../plugin/store/redis-errors.js'
 import {
   BLOCKED,
   type Entry,
@@ -48,8 +48,7 @@ t.test(
       timeout: 50,
       substitute: 'allow',
       outageOf,
-      isRequestError: isKeyError,
-      isWriteError
+      isRequestError: isKeyError
     } as const
     const cluster = new Cluster(
       new Fallback(nodes, { ...options, onError() {}, onUncounted() {}, onRefundFailed() {} }),

@@ -6,7 +6,7 @@ import { Fallback, type FallbackOptions } from '../../../plugin/store/fallback.j
 import { MemoryStore } from '../../../plugin/store/memory.js'
 import { Outage } from '../../../plugin/store/outage.js'
 import { RedisStore } from '../../../plugin/store/redis.js'
-import { isKeyError, isWriteError } from '../../../plugin/store/redis-errors.js'
+import { isKeyError } from '../../../plugin/store/redis-errors.js'
 import { alone, type Reserved } from '../../../plugin/store/reserver.js'
 import { RedisServer } from '../../../plugin/store/server.js'
 import { StandIn } from '../../../plugin/store/stand-in.js'
@@ -36,7 +36,6 @@ type Substitute = FallbackOptions['substitute']
 /** Options for Redis that report nothing. */
 const QUIET = {
   isRequestError: isKeyError,
-  isWriteError,
   onError() {},
   onUncounted() {},
   onRefundFailed() {}
@@ -68,7 +67,6 @@ async function open(t: Test, substitute: Substitute, redis: RedisOptions = {}) {
     substitute,
     outageOf,
     isRequestError: isKeyError,
-    isWriteError,
     ...hears
   }
   const fallback = new Fallback(store, options)
@@ -508,7 +506,6 @@ t.test('close closes both stores, once the refunds under way have ended', async 
     substitute: new StandIn(new Closing('the other')),
     outageOf: () => outage,
     isRequestError: isKeyError,
-    isWriteError,
     onError() {},
     onUncounted() {},
     onRefundFailed() {}

@@ -112,7 +112,6 @@ t.test(
       substitute: 'deny',
       outageOf,
       isRequestError: () => false,
-      isWriteError: () => false,
       onError() {},
       onUncounted() {},
       onRefundFailed() {}

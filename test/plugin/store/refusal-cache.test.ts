@@ -9,7 +9,7 @@ import { Cluster } from '../../../plugin/store/cluster.js'
 import { Fallback } from '../../../plugin/store/fallback.js'
 import { Outage } from '../../../plugin/store/outage.js'
 import { RedisStore } from '../../../plugin/store/redis.js'
-import { isKeyError, isWriteError } from '../../../plugin/store/redis-errors.js'
+import { isKeyError } from '../../../plugin/store/redis-errors.js'
 import { RefusalCache } from '../../../plugin/store/refusal-cache.js'
 import { alone } from '../../../plugin/store/reserver.js'
 import { type Entry, REFUSES, type Spec, UNKNOWN } from '../../../plugin/store/store.js'
@@ -848,7 +848,6 @@ t.test('an entry that was allowed because its node is lost is never refused from
     substitute: 'allow',
     outageOf: ([first]) => (first?.identity === lost.identity ? down : up),
     isRequestError: isKeyError,
-    isWriteError,
     onError() {},
     onUncounted() {},
     onRefundFailed() {}
