@@ -106,7 +106,7 @@ function openRedis(
     fastify.log,
     patienceOf(fastify, timeout)
   )
-  const outageOf = (node?: string) => {
+  const outageOf = (node: string) => {
     const about = { ...(node && { node }), onStoreError }
     const events = {
       onLost: (error: unknown) => fastify.log.error({ err: error, ...about }, 'redis does not decide'),
@@ -119,7 +119,7 @@ function openRedis(
     }
     return new Outage(timeout, events, node)
   }
-  const outage = outageOf()
+  const outage = outageOf('')
   const fallback = new Fallback(cache?.watch(redis) ?? redis, {
     timeout,
     substitute: onStoreError === 'memory' ? new StandIn(new MemoryStore(options)) : onStoreError,

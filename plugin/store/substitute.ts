@@ -2,6 +2,7 @@ import { StoreUnavailableError } from '../errors.js'
 import { isHeld } from '../limits/index.js'
 import type { CarryOver } from './carry-over.js'
 import { LateAnswer } from './late-answer.js'
+import type { MemoryStore } from './memory.js'
 import type { Outage } from './outage.js'
 import { isQueued } from './redis-errors.js'
 import type { Reserved, Reserver } from './reserver.js'
@@ -103,7 +104,7 @@ export class Substitute {
     return this.ask(memory => memory.reserve(entries, token))
   }
 
-  private async ask(call: (memory: ReturnType<StandIn['caughtUp']>) => Facts): Promise<Reserved> {
+  private async ask(call: (memory: MemoryStore) => Facts): Promise<Reserved> {
     const { means, store } = this
     if (typeof means === 'object') await means.catchUp()
     // After the app has closed, what the memory counts would never be carried over. So nothing is admitted any more.

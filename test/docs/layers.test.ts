@@ -233,6 +233,7 @@ const only: Record<string, readonly string[]> = {
     'store/carry-over',
     'store/redis-errors',
     'store/late-answer',
+    'store/memory',
     'store/outage',
     'store/reserver',
     'store/store',
