@@ -18,7 +18,9 @@ import type { Period } from '../calendar.js'
  *   at most `max` - 1. So a value that passes goes on passing as time goes by, and a `max` of 0 refuses all.
  *   The newest pair of each value stands in front, the others behind: at least 500 / `max` pairs of each value in all.
  *   So a refund is exact while fewer than that are in flight at once, from one identity to one value.
- *
+ */
+
+/**
  * Times are ticks of 10 µs: fine enough to give each stamp of a key an instant of its own, coarse enough to fit 48 bits
  * until 2109. All times come from the store's own clock.
  */
