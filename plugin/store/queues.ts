@@ -123,7 +123,7 @@ export class Queues {
   expired(now: number, keep: number, looks = this.#queues.length): number {
     for (let left = Math.min(looks, this.#queues.length); left > 0; left--) {
       const queue = this.#queues[this.#turn] as Queue
-      const record = this.#first(queue, keep)
+      const record = this.#headBut(queue, keep)
       if (record !== 0 && this.#expiry(record, queue) <= now) return record
       this.#turn = (this.#turn + 1) % this.#queues.length
     }
@@ -140,7 +140,7 @@ export class Queues {
     let longest = 0
     for (const queue of this.#queues) {
       if (queue.size <= longest || !this.#options.evictable(queue.series)) continue
-      const record = this.#first(queue, keep)
+      const record = this.#headBut(queue, keep)
       if (record === 0) continue
       found = record
       longest = queue.size
@@ -158,8 +158,8 @@ export class Queues {
     return this.#options.first(record) + life
   }
 
-  /** The first record of a queue other than `keep`; or 0. */
-  #first(queue: Queue, keep: number): number {
+  /** The head of a queue or, if that is `keep`, the record behind it; or 0. */
+  #headBut(queue: Queue, keep: number): number {
     return queue.head === keep ? (this.#records.wordsOf(keep)[placeOf(keep) + NEXT] as number) : queue.head
   }
 
