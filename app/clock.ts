@@ -1,7 +1,6 @@
-import type { SendLimitOptions } from '../plugin/index.js'
+import type { Clock } from '../plugin/index.js'
 
-/** A monotonic clock, which never steps, and the wall clock, both in milliseconds. */
-export type Clock = NonNullable<SendLimitOptions['clock']>
+export type { Clock }
 
 /** An instant, by both clocks. */
 export interface Instant {
