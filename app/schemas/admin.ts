@@ -79,9 +79,7 @@ export const DocumentedListBody = {
 
 export const PageQuery = Type.Object(
   {
-    standing: Type.Optional(
-      OneOf(['blocked', 'allowed'], { description: 'Which recipients to list. If absent, both.' })
-    ),
+    standing: Type.Optional(OneOf(['blocked', 'allowed'], 'Which recipients to list. If absent, both.')),
     limit: Type.Optional(
       // A text, since members of a query are texts and nothing is coerced.
       Type.String({
@@ -100,7 +98,7 @@ export const PageQuery = Type.Object(
 )
 
 const StandingMembers = {
-  standing: OneOf(['blocked', 'allowed'], { description: 'Whether the recipient is blocked or allowed.' }),
+  standing: OneOf(['blocked', 'allowed'], 'Whether the recipient is blocked or allowed.'),
   reason: Type.Optional(Type.String({ description: 'The reason. Absent if none was given.' })),
   since: Time('The time at which the recipient was blocked or allowed.'),
   until: Type.Optional(Time('The time at which this ends by itself. Absent if it does not.'))

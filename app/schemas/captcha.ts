@@ -20,7 +20,7 @@ const Purpose = Type.String({
   description: 'The purpose for which the code was requested.'
 })
 type Purposes = Policy['purposes']
-const Channel = OneOf(CHANNELS, { description: 'The channel by which the message is sent.' })
+const Channel = OneOf(CHANNELS, 'The channel by which the message is sent.')
 const EXAMPLE = [{ amount: 'EUR 12.50', payee: 'Example Shop' }]
 const Masked = Type.String({
   description: 'The phone number or mail address of the recipient, masked, as in `+86*******8000`.'
@@ -117,14 +117,14 @@ export const StatusAnswer = Type.Object(
       'The time from which the rule `recipient`, and those on wrong codes, admit the next code. Other rules may refuse it for longer.'
     ),
     purpose: Purpose,
-    status: OneOf(['pending', 'verified', 'failed', 'cancelled', 'expired'], {
-      description:
-        '`pending`: the code can be verified. `verified`: it has been used. `failed`: it was tried too often. `cancelled`: it was cancelled. `expired`: its time is over.'
-    }),
-    delivery: OneOf(['accepted', 'unknown'], {
-      description:
-        '`accepted`: a sender has taken the message; for a concealed purpose always. `unknown`: no sender is known to have taken it.'
-    }),
+    status: OneOf(
+      ['pending', 'verified', 'failed', 'cancelled', 'expired'],
+      '`pending`: the code can be verified. `verified`: it has been used. `failed`: it was tried too often. `cancelled`: it was cancelled. `expired`: its time is over.'
+    ),
+    delivery: OneOf(
+      ['accepted', 'unknown'],
+      '`accepted`: a sender has taken the message; for a concealed purpose always. `unknown`: no sender is known to have taken it.'
+    ),
     triesLeft: Type.Integer({
       description: 'How many tries the code has left. 0 unless its status is `pending`.'
     })
@@ -166,7 +166,7 @@ export const VerifyAnswer = Type.Object(
     verified: Type.Literal(true, { description: 'Always true.' }),
     triesLeft: Type.Integer({ description: 'How many tries the code had left.' }),
     purpose: Purpose,
-    channel: OneOf(CHANNELS, { description: 'The channel by which the message was sent.' }),
+    channel: OneOf(CHANNELS, 'The channel by which the message was sent.'),
     recipient: Masked,
     params: Type.Optional(
       Type.Record(Type.String(), Type.String(), {

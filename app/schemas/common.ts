@@ -18,5 +18,5 @@ export const Time = (description: string) => Type.String({ format: 'date-time', 
  * One of these texts, with `type`, which client generators want. Not for files: the check of a file would report the
  * type in place of the texts.
  */
-export const OneOf = <const Texts extends string[]>(texts: readonly [...Texts], options = {}) =>
-  Type.Enum(texts, { type: 'string', ...options })
+export const OneOf = <const Texts extends string[]>(texts: readonly [...Texts], description: string) =>
+  Type.Enum(texts, { type: 'string', description })

@@ -7,7 +7,7 @@ export const OutboxAnswer = Type.Object(
     messages: Type.Array(
       Type.Object({
         at: Time('The time at which the message reached the outbox.'),
-        channel: OneOf(CHANNELS, { description: 'The channel of the message.' }),
+        channel: OneOf(CHANNELS, 'The channel of the message.'),
         to: Type.String({ description: 'The recipient: a phone number (E.164) or a mail address.' }),
         subject: Type.Optional(Type.String({ description: 'The subject of a mail. Absent for an SMS.' })),
         text: Type.String({ description: 'The text of the message.' })
