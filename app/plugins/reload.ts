@@ -41,17 +41,17 @@ interface Options {
 }
 
 /** @throws ConfigError when an account lists an unknown purpose or template, or a provider has wrong template codes */
-const reload: FastifyPluginAsync<Options> = async (fastify, { config, ...given }) => {
-  let { templates } = given
-  fastify.decorate('templates', { getter: () => templates })
+const reload: FastifyPluginAsync<Options> = async (fastify, { config, templates }) => {
+  let inForce = templates
+  fastify.decorate('templates', { getter: () => inForce })
   checkCodes(config, templates.smsParameters)
   checkNames(fastify.accounts.listed, fastify.policy, templates)
   warn()
 
   /** Warns of settings that are no mistakes, but perhaps not meant. */
   function warn(): void {
-    const codes = missingCodes(config, [...templates.smsParameters.keys()])
-    const unspoken = unspokenActions(fastify.policy, templates)
+    const codes = missingCodes(config, [...inForce.smsParameters.keys()])
+    const unspoken = unspokenActions(fastify.policy, inForce)
     for (const each of [...codes, ...unspoken, ...observers(fastify.policy)]) fastify.log.warn(each)
   }
 
@@ -65,7 +65,7 @@ const reload: FastifyPluginAsync<Options> = async (fastify, { config, ...given }
     // First, since it may still find a mistake; the others cannot.
     fastify.replacePolicy(policy)
     fastify.replaceAccounts(accounts)
-    templates = next
+    inForce = next
     warn()
     const { rules, purposes } = policy
     return {
