@@ -59,8 +59,10 @@ const senders: FastifyPluginAsync<Options> = async (fastify, { config, clock, pr
     } catch (error) {
       const { sender, outcome, code } = undeliveredOf(error)
       fastify.metrics.sent({ channel, sender, outcome: countedAs(outcome, code) }, tookMs())
-      const message = outcome === 'unknown' ? 'perhaps sent' : 'not sent'
-      log.warn({ send: { channel, sender, outcome, code } }, message)
+      log.warn(
+        { send: { channel, sender, outcome, code } },
+        outcome === 'unknown' ? 'perhaps sent' : 'not sent'
+      )
       throw error
     }
   }
