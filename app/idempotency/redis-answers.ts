@@ -48,7 +48,7 @@ export class RedisAnswers implements Answers {
   }
 
   /** @param takeBack undoes the command, or repeats it if it may run twice; see `withTimeout` */
-  private answered<T>(command: Promise<T>, takeBack?: () => Promise<unknown>): Promise<T> {
+  private answered<T>(command: Promise<T>, takeBack: () => Promise<unknown>): Promise<T> {
     return withTimeout(command, this.timeoutMs, unavailable, takeBack)
   }
 }
