@@ -100,10 +100,29 @@ export class Documentation {
  * stays as it is, except that each answer names the headers that the plugin adds, and that an answer without a
  * `description` gets that of the plugin.
  */
-export function documented(
-  schema: FastifySchema | undefined,
-  { plan, rewritten }: LimitedRoute
-): FastifySchema {
+export function documented(schema: FastifySchema | undefined, limited: LimitedRoute): FastifySchema {
+  const answers = answersOf(limited)
+  // @fastify/swagger writes this answer for a route that documents none. Beside our answers it would not.
+  const own = (schema?.response ?? { 200: bodiless('Default Response') }) as Record<string, Answer | boolean>
+  const covers = new Set(Object.keys(own).map(status => status.toLowerCase()))
+  // The status, class (`4xx`) or `default` under which the route documents an answer of ours: the app's word on it.
+  const coverOf = (status: string) => [status, `${status[0]}xx`, 'default'].find(each => covers.has(each))
+  // Copies, here and in `withHeaders`: an old @fastify/swagger 9 writes an object that is there twice as an alias in
+  // YAML, of which parsers take only so many.
+  const ours = Object.entries(answers).map(([status, its]) => [status, structuredClone(its)] as const)
+  const added = ours.filter(([status]) => coverOf(status) === undefined)
+  const completed = Object.entries(own).map(([status, its]) => {
+    const covered = ours.filter(([each]) => coverOf(each) === status.toLowerCase())
+    const whole = covered.reduce((so, [, { headers }]) => withHeaders(so, headers), its)
+    return [status, withDescription(whole, answers[status]?.description)] as const
+  })
+  const toCallers = limited.plan.callers.size > 0 ? policies : {}
+  const response = [...added, ...completed].map(([status, its]) => [status, withHeaders(its, toCallers)])
+  return copyOf(schema ?? {}, { response: Object.fromEntries(response) })
+}
+
+/** What a route may answer by its rules in force and its filters, by status. */
+function answersOf({ plan, rewritten }: LimitedRoute): Record<string, Answer> {
   const refusal = rewritten ? bodiless : answer
   const rules = [...plan.attempts, ...plan.sends].filter(rule => !rule.observed)
   const locks = rules.filter(rule => rule.lock)
@@ -129,29 +148,7 @@ export function documented(
       ...refusal(['A request under the same lock is still running.', ...locks.map(sentence)].join(' ')),
       headers
     }
-  // @fastify/swagger writes this answer for a route that documents none. Beside our answers it would not.
-  const own = (schema?.response ?? { 200: bodiless('Default Response') }) as Record<string, Answer | boolean>
-  const covers = new Set(Object.keys(own).map(status => status.toLowerCase()))
-  // The status, class (`4xx`) or `default` under which the route documents an answer of ours: the app's word on it.
-  const coverOf = (status: string) => [status, `${status[0]}xx`, 'default'].find(each => covers.has(each))
-  // Copies, here and in `withHeaders`: an old @fastify/swagger 9 writes an object that is there twice as an alias in
-  // YAML, of which parsers take only so many.
-  const ours = Object.entries(answers).map(([status, its]) => [status, structuredClone(its)] as const)
-  const added = ours.filter(([status]) => coverOf(status) === undefined)
-  const completed = Object.entries(own).map(([status, its]) => {
-    const covered = ours.filter(([each]) => coverOf(each) === status.toLowerCase())
-    const whole = covered.reduce((so, [, { headers }]) => withHeaders(so, headers), its)
-    return [status, withDescription(whole, answers[status]?.description)] as const
-  })
-  const all = Object.entries<Answer | boolean>({
-    ...Object.fromEntries(added),
-    ...Object.fromEntries(completed)
-  })
-  const response = all.map(([status, its]) => [
-    status,
-    plan.callers.size > 0 ? withHeaders(its, policies) : its
-  ])
-  return copyOf(schema ?? {}, { response: Object.fromEntries(response) })
+  return answers
 }
 
 /** A copy of a schema with these members. It inherits what the schema inherits, which Fastify reads as well. */
