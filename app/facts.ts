@@ -70,23 +70,22 @@ export function factsOf({ name, counts }: Pick<Rule, 'name' | 'counts'>): readon
   return FACTS.filter(fact => known.includes(fact.split('.')[1] as string))
 }
 
+/** The values of facts by their paths; null, undefined or left out when not known. */
+export type FactValues = Readonly<Record<string, unknown>>
+
 const STEPS = FACTS.map(path => [path, path.split('.').slice(1)] as const)
 
-/** The facts of a request, or of an object that stands for one, by their paths. */
-export function factsIn(request: object): Record<string, unknown> {
+/** The facts of a request, or of an object that stands for one. */
+export function factsIn(request: object): FactValues {
   const at = (value: unknown, name: string) => (value as Record<string, unknown> | null | undefined)?.[name]
   return Object.fromEntries(STEPS.map(([path, steps]) => [path, steps.reduce(at, request as unknown)]))
 }
 
 /**
  * The key of a rule, as `fastify.limit` takes it, if it follows from facts alone.
- * @param facts by their paths; null or undefined when not known
  * @returns undefined when the rule reads anything that is not known
  */
-export function keyFrom(
-  { key, distinct }: Pick<Rule, 'key' | 'distinct'>,
-  facts: Readonly<Record<string, unknown>>
-): unknown {
+export function keyFrom({ key, distinct }: Pick<Rule, 'key' | 'distinct'>, facts: FactValues): unknown {
   const paths = distinct === undefined ? pathsOf(key) : [...pathsOf(key), ...pathsOf(distinct)]
   const values = paths.map(path => facts[path] ?? null)
   if (values.includes(null)) return undefined
@@ -97,7 +96,7 @@ export function keyFrom(
 export function keysFrom(
   rules: LimitDecorator['rules'],
   names: readonly string[],
-  facts: Readonly<Record<string, unknown>>
+  facts: FactValues
 ): Record<string, unknown> {
   const keys = names.map(name => [name, keyFrom(rules[name] as Rule, facts)] as const)
   return Object.fromEntries(keys.filter(([, key]) => key !== undefined))

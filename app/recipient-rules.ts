@@ -1,5 +1,5 @@
 import type { LimitDecorator, Rule } from '../plugin/index.js'
-import { isAlone, keyFrom, reads } from './facts.js'
+import { type FactValues, isAlone, keyFrom, reads } from './facts.js'
 
 /** What the key of a rule reads when it counts by recipient: of messages, or of codes that are tried. */
 const MESSAGES = 'request.recipient.identity'
@@ -28,9 +28,8 @@ export function passesAllowed({ allow }: Rule): boolean {
 /**
  * The keys, by the name of their rule, under which the counts of a recipient can be forgotten: of rules that count by
  * the recipient, alone or together with other known facts. Locks are left out.
- * @param facts as `keyFrom` takes them
  */
-export function recipientKeys(rules: LimitDecorator['rules'], facts: Parameters<typeof keyFrom>[1]) {
+export function recipientKeys(rules: LimitDecorator['rules'], facts: FactValues) {
   const keys = Object.entries(rules)
     .filter(([, { key, lock }]) => lock === undefined && (reads(key, MESSAGES) || reads(key, TRIES)))
     .map(([name, { key }]) => [name, keyFrom({ key }, facts)] as const)

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { purposeOf } from '../../../captcha/prepare.js'
-import { factsIn } from '../../../facts.js'
+import { type FactValues, factsIn } from '../../../facts.js'
 import { flaw } from '../../../flaw.js'
 import { invalidBy } from '../../../invalid.js'
 import { checkEndUserIp } from '../../../plugins/requests.js'
@@ -15,8 +15,8 @@ interface Named {
   recipientHash: string
   /** Null when only the hash is known. */
   recipient: Recipient | null
-  /** The facts that rules may read, by their paths; null when only the hash is known, by which no rule counts. */
-  facts: Record<string, unknown> | null
+  /** The facts that rules may read; null when only the hash is known, by which no rule counts. */
+  facts: FactValues | null
   /** Whether the purpose asked about, if any, conceals. */
   concealed: boolean
 }
