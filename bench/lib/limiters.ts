@@ -102,7 +102,6 @@ export function flexible(client?: Redis, windows = [0, 1, 2, 3], blocks = false)
 }
 
 interface Checked {
-  isAllowed: boolean
   isExceeded?: boolean
 }
 type Check = (request: object) => Promise<Checked>

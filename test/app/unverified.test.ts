@@ -13,9 +13,9 @@ function policyOf(changed: Partial<Policy['code']> = {}): Policy {
 }
 
 /** An app whose messages the test controls. `next` asks for a code for a number of the block not asked for before. */
-async function start(place: Place, policy = policyOf(), more: object = {}) {
+async function start(place: Place, policy = policyOf()) {
   const sms = provider()
-  const app = await place.start({ ADMIN_KEY }, { senders: { sms }, policy, ...more })
+  const app = await place.start({ ADMIN_KEY }, { senders: { sms }, policy })
   let asked = 0
   const next = (purpose = 'register') => {
     const i = asked++

@@ -10,8 +10,6 @@ import { type Launched, launch } from './launcher.js'
 import type { Teardown } from './teardown.js'
 import { until } from './until.js'
 
-export type { Clock }
-
 const START_LIMIT_MS = 20_000
 
 /**

@@ -22,8 +22,7 @@ import {
 
 const KEY = Buffer.alloc(24, 7)
 const WEBHOOK_SECRET = `whsec_${KEY.toString('base64')}`
-const open = (url: string, more = {}) =>
-  webhook.open(config({ WEBHOOK_SECRET, WEBHOOK_URL: url, ...more }), clock)
+const open = (url: string) => webhook.open(config({ WEBHOOK_SECRET, WEBHOOK_URL: url }), clock)
 
 t.test('the request holds the message, and is signed', async t => {
   const provider = await startProvider(t, { status: 202, body: '' })

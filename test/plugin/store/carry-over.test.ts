@@ -106,8 +106,8 @@ const step = fc.oneof(
 )
 
 /** Breaks the store, and sends once so that the loss is found out. @returns that send */
-async function lose({ state, send }: ReturnType<typeof open>, error = gone()) {
-  state.broken = error
+async function lose({ state, send }: ReturnType<typeof open>) {
+  state.broken = gone()
   return send([entry(log([1, 60_000]), 'first')])
 }
 
