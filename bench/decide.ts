@@ -1,6 +1,7 @@
 // How many decisions a second does a process make, asked by 1, 16 and 128 at once, in memory and over Redis?
 // npm run bench -- decide [--quick] [--json file]
 import { setTimeout } from 'node:timers/promises'
+import type { Redis } from 'ioredis'
 import { answer, asked, Child, cpuTime } from './lib/child.js'
 import { Closing, closing } from './lib/closing.js'
 import { LOAD_CORE, pinning, SERVER_CORE } from './lib/cores.js'
@@ -19,7 +20,7 @@ import { connect, openRedis } from './lib/redis.js'
 import { type Comparison, commandLine, report } from './lib/report.js'
 import { repeat, type Sample, type Samples } from './lib/rounds.js'
 
-type Open = (client: ReturnType<typeof connect>) => Limiter | Promise<Limiter>
+type Open = (client: Redis) => Limiter | Promise<Limiter>
 
 /** Room for the keys of all rounds. */
 const MAX_KEYS = 5_000_000
