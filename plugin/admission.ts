@@ -60,7 +60,7 @@ export class Admission {
   decide(
     rules: readonly CompiledRule[],
     request: FastifyRequest,
-    earlier?: Decision | null
+    earlier: Decision | null
   ): Awaitable<Decision> {
     refuseHungUp(request)
     return this.shared.limiter.decide(rules, request, earlier)

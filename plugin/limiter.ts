@@ -42,10 +42,10 @@ export class Limiter {
 
   /**
    * Decides over all rules at once.
-   * @param earlier the decision of the request's first stage
+   * @param earlier the decision of the request's first stage; null where there was none
    * @throws KeyMissingError, KeyInvalidError, FunctionError, TimeoutError, StoreUnavailableError, StoreFullError
    */
-  decide(rules: readonly CompiledRule[], source: Source, earlier?: Decision | null): Awaitable<Decision> {
+  decide(rules: readonly CompiledRule[], source: Source, earlier: Decision | null): Awaitable<Decision> {
     const values: unknown[] = new Array(rules.length)
     let late = false
     for (let i = 0; i < rules.length; i++) {
@@ -63,7 +63,7 @@ export class Limiter {
   }
 
   /** Makes a decision of the refusal of a filter. @param retryAfterMs null when no time can be named */
-  refuse(name: string, retryAfterMs: number | null, earlier?: Decision | null): Decision {
+  refuse(name: string, retryAfterMs: number | null, earlier: Decision | null): Decision {
     const refusal = retryAfterMs === null ? 'blocked' : 'exceeded'
     const violated = [{ rule: name, windowMs: 0 }]
     const verdict = { ...admittedVerdict(), allowed: false, retryAfterMs, violated, refusal } as const
@@ -76,7 +76,7 @@ export class Limiter {
    */
   decideFor(keys: Keys, source: Source | undefined): Awaitable<Decision> {
     const { rules, values } = namedBy(keys, this.rules)
-    return this.reserve(rules, values, source)
+    return this.reserve(rules, values, source, null)
   }
 
   /** The verdict as it would be; changes nothing. */
@@ -129,7 +129,7 @@ export class Limiter {
     rules: readonly CompiledRule[],
     values: readonly unknown[],
     source: Source | undefined,
-    earlier?: Decision | null
+    earlier: Decision | null
   ): Awaitable<Decision> {
     const subjects = subjectsOf(rules, values, source)
     if (!asksStore(subjects)) return this.conclude(subjects, null, NO_LOCK, earlier)
@@ -146,7 +146,7 @@ export class Limiter {
     subjects: readonly Subject[],
     reserved: Reserved | null,
     { token, since }: typeof NO_LOCK,
-    earlier: Decision | null = null,
+    earlier: Decision | null,
     verdict: Verdict | null = null
   ): Decision {
     const facts = reserved?.facts ?? null

@@ -87,7 +87,7 @@ async function decideAttempts(begun: Plan, reply: FastifyReply, admission: Admis
     await cohort()
     const plan = planFor(begun, begun.attempts, request)
     ;(request as Begun)[PLAN] = plan
-    const decision = await admission.decide(plan.attempts, request)
+    const decision = await admission.decide(plan.attempts, request, null)
     const over = watch.end()
     // The attempt stays counted, even if the request is over.
     if (over) admission.publish(decision, 'attempts', plan, reply)
