@@ -1,4 +1,4 @@
-import { codePolicy, minutesOf } from './captcha/code.js'
+import { longestCode, minutesOf } from './captcha/code.js'
 import { ConfigError, quoted } from './check.js'
 import type { Flaw } from './flaw.js'
 import { tagMistake } from './locales/locale.js'
@@ -20,8 +20,8 @@ const ACTION: Param = { type: 'string', maxLength: 80, example: 'log in' }
 export function checkActions(policy: Policy, { localesOf, ofCodes, render }: Templates): void {
   for (const [name, { action, params: bound = [] }] of Object.entries(policy.purposes)) {
     const template = codeTemplate(name, bound)
-    const { digits, lifetimeSeconds } = codePolicy(policy, name)
-    const params = { code: '0'.repeat(digits), minutes: minutesOf(lifetimeSeconds * 1_000) }
+    const { code, lifeMs } = longestCode(policy, name)
+    const params = { code, minutes: minutesOf(lifeMs) }
     const path = `policy.purposes.${name}.action`
     for (const [locale, words] of Object.entries(action)) checkWords(words, locale, path)
     for (const [channel, called] of [

@@ -32,6 +32,12 @@ export function minutesOf(lifeMs: number): number {
   return Math.max(Math.floor(lifeMs / 60_000), 1)
 }
 
+/** Stands for every code of a purpose where it is checked whether the message can be rendered: none is longer. */
+export function longestCode(policy: Policy, purpose: string): { code: string; lifeMs: number } {
+  const { digits, lifetimeSeconds } = codePolicy(policy, purpose)
+  return { code: '0'.repeat(digits), lifeMs: lifetimeSeconds * 1_000 }
+}
+
 /**
  * Settings for codes of a purpose: the policy's `code`, overridden by the purpose's own, if that purpose still exists.
  */

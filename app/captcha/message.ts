@@ -3,7 +3,7 @@ import type { Message } from '../senders/sender.js'
 import { codeTemplate } from '../templates/codes.js'
 import type { Given, Values } from '../templates/params.js'
 import type { Asked, Issued } from './captchas.js'
-import { codePolicy, minutesOf } from './code.js'
+import { longestCode, minutesOf } from './code.js'
 import { localeOfCode, purposeOf } from './prepare.js'
 
 interface AskedMessage extends Pick<Asked, 'channel' | 'to' | 'purpose'> {
@@ -39,8 +39,6 @@ export function boundTo(request: FastifyRequest, asked: AskedMessage): Values | 
   const { policy } = request.server
   const names = policy.purposes[asked.purpose]?.params
   if (names === undefined && asked.params === undefined) return null
-  const { digits, lifetimeSeconds } = codePolicy(policy, asked.purpose)
-  const longest = { code: '0'.repeat(digits), lifeMs: lifetimeSeconds * 1_000 }
-  const { params } = messageOf(request, asked, longest)
+  const { params } = messageOf(request, asked, longestCode(policy, asked.purpose))
   return names ? Object.fromEntries(names.map(name => [name, params[name] as string])) : null
 }
