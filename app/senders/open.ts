@@ -55,15 +55,15 @@ export async function openSenders(
     const names = steps.flat().map(({ name }) => name)
     const twice = names.find((name, index) => names.indexOf(name) !== index)
     if (twice !== undefined) throw new ConfigError(`${variable} names ${twice} twice.`)
-    const links = []
+    const chained = []
     for (const step of steps) {
-      const link = []
+      const links = []
       for (const { name, weight } of step) {
-        link.push({ sender: await openOne(name, channel, variable), weight })
+        links.push({ sender: await openOne(name, channel, variable), weight })
       }
-      links.push(link)
+      chained.push(links)
     }
-    return chain(links, error => passedOn(channel, error))
+    return chain(chained, error => passedOn(channel, error))
   }
 
   const mail = config.MAIL_SENDERS ?? (config.SMTP_URL === undefined ? preset : 'smtp')
