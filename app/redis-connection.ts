@@ -53,13 +53,13 @@ const isOfDatabase = ({ command }: RedisError) => command?.name === 'select'
  * commands that come meanwhile. Before the client is ready, its own check whether the cluster works may be one of them.
  */
 function connectNodes(cluster: Cluster): void {
-  const connect = (node: Redis) => {
+  const connectTo = (node: Redis) => {
     if (node.status === 'wait') node.connect().catch(() => {})
   }
-  cluster.on('ready', () => cluster.nodes().forEach(connect))
+  cluster.on('ready', () => cluster.nodes().forEach(connectTo))
   // Not at once: the client hears of a node that has just joined by an ASK, and sends that command there right now.
   cluster.on('+node', (node: Redis) => {
-    if (cluster.status === 'ready') setImmediate(connect, node)
+    if (cluster.status === 'ready') setImmediate(connectTo, node)
   })
 }
 

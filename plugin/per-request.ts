@@ -56,12 +56,12 @@ export function maxOf(
   i: number,
   source: Source | undefined
 ): number[] | undefined {
-  return max?.[i]?.map((max, limit) => {
-    if (typeof max === 'number') return max
-    const answer: unknown = max(needed(source, 'max', name))
+  return max?.[i]?.map((given, at) => {
+    if (typeof given === 'number') return given
+    const answer: unknown = given(needed(source, 'max', name))
     if (typeof answer !== 'number' || Number.isNaN(answer))
       throw wrongReturn(answer, `"max" of the rule ${name}`, 'a number')
-    return Math.min(Math.max(Math.floor(answer), 0), specs[i]?.limits[limit]?.max ?? 0)
+    return Math.min(Math.max(Math.floor(answer), 0), specs[i]?.limits[at]?.max ?? 0)
   })
 }
 

@@ -16,8 +16,8 @@ export function translate(document: ProblemDocument, locale: Locale): ProblemDoc
   if (text !== undefined && detail !== undefined) translated.detail = fill(text, document, comma)
   if (Array.isArray(errors)) {
     translated.errors = errors.map((flaw: Flaw) => {
-      const text = flaws[flaw.code]
-      return text === undefined ? flaw : { ...flaw, detail: fill(text, flaw, comma) }
+      const words = flaws[flaw.code]
+      return words === undefined ? flaw : { ...flaw, detail: fill(words, flaw, comma) }
     })
   }
   return translated
