@@ -28,7 +28,7 @@ export interface CompiledRule {
   /**
    * Takes from what was read the values of `distinct`, and makes a number of them that tells different ones apart;
    * undefined without `distinct`, null when the rule does not apply.
-   * @throws KeyMissingError, KeyInvalidError
+   * @throws KeyMissingError, KeyInvalidError, FunctionError
    */
   distinctOf(values: unknown): number | null | undefined
   specs: readonly Spec[]

@@ -16,7 +16,7 @@ export interface CompiledKey {
   /**
    * Finds the identity that a value means. For several parts it is a list of values.
    * @returns the identity, as the store is asked about it; null when the rule does not apply
-   * @throws KeyMissingError, KeyInvalidError
+   * @throws KeyMissingError, KeyInvalidError, FunctionError
    */
   identify(value: unknown, optional: boolean): string | null
   /** The hash that stands in logs and events for an identity that `identify` has found. */
@@ -66,7 +66,7 @@ export function compileKey(key: Key, options: KeyOptions, at: string): CompiledK
   }
 }
 
-/** The one spelling of a part's value; null when the rule does not apply. @throws KeyMissingError, KeyInvalidError */
+/** The one spelling of a part's value; null when the rule does not apply. @throws as `identify` */
 function canonicalOf(part: CompiledPart, given: unknown, optional: boolean): string | null {
   const value = part.gather ? part.gather(given) : given
   if ((value === undefined || value === null) && part.kind !== 'all') {

@@ -29,9 +29,12 @@ export interface CompiledPart {
   read(source: Source): unknown
   /** Returns the same value or, for a list whose values are all missing, the first of them. */
   gather?(value: unknown): unknown
-  /** The one spelling, or undefined when the value cannot be such an identity. */
+  /**
+   * The one spelling, or undefined when the value cannot be such an identity.
+   * @throws KeyMissingError, KeyInvalidError, FunctionError
+   */
   canonical(value: unknown): string | undefined
-  /** A matcher for the values of an allow or block list. */
+  /** A matcher for the values of an allow or block list. @throws OptionError for a value that cannot be on one */
   list(values: readonly string[], at: string): (value: unknown) => boolean
 }
 
