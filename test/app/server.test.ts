@@ -175,7 +175,7 @@ t.test(
       run(t, env, [...asFirst, process.execPath, ...process.execArgv, server], 'unshare')
     const { child, ended } = await sending(t, 25_000, {}, start)
     const pid = Number(readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8'))
-    const again = setInterval(() => process.kill(pid, 'SIGTERM'), 100)
+    const again = setInterval(() => isAlive(pid) && process.kill(pid, 'SIGTERM'), 100)
     t.teardown(() => clearInterval(again))
     t.match(await ended, { code: 1, signal: null })
   }
