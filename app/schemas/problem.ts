@@ -67,6 +67,7 @@ export const ProblemSchema = Type.Object(
           'The time until the request may be repeated, in milliseconds. Null if no time can be named.'
       })
     ),
+    verified: Type.Optional(Type.Boolean({ description: 'For `CODE_WRONG`: always false.' })),
     triesLeft: Type.Optional(
       Type.Integer({ description: 'For `CODE_WRONG`: how many tries the code has left.' })
     ),
@@ -80,6 +81,25 @@ export const ProblemSchema = Type.Object(
       Type.Array(Type.String(), {
         description: 'For `RECIPIENT_MISSING`: the members of the body that may name the recipient.'
       })
+    ),
+    account: Type.Optional(
+      Type.String({ description: 'For `PURPOSE_FORBIDDEN` and `TEMPLATE_FORBIDDEN`: the account.' })
+    ),
+    purpose: Type.Optional(Type.String({ description: 'For `PURPOSE_FORBIDDEN`: the purpose.' })),
+    template: Type.Optional(
+      Type.String({
+        description: 'The template, if it does not exist, may not be sent, or its `params` do not fit.'
+      })
+    ),
+    channel: Type.Optional(Type.String({ description: 'For `NO_SENDER`: `sms` or `mail`.' })),
+    limit: Type.Optional(
+      Type.Integer({ description: 'For `TEXT_TOO_LONG`: how many SMS a message may take at most.' })
+    ),
+    max: Type.Optional(
+      Type.Integer({ description: 'For `LISTS_FULL`: how many recipients the lists take at most.' })
+    ),
+    methods: Type.Optional(
+      Type.Array(Type.String(), { description: 'For `METHOD_NOT_ALLOWED`: the methods of the address.' })
     ),
     reason: Type.Optional(Type.String({ description: 'For `RELOAD_REFUSED`: the mistake, in words.' }))
   },

@@ -8,6 +8,7 @@ import { LOCALES, lookUp } from '../../app/locales/locale.js'
 import { texts } from '../../app/locales/translate.js'
 import locale from '../../app/plugins/locale.js'
 import type { ProblemDocument } from '../../app/problem.js'
+import { ProblemSchema } from '../../app/schemas/problem.js'
 import { blocksOf } from '../docs/blocks.js'
 import { gate } from '../helper/gate.js'
 import { answersTo, listen } from '../helper/listen.js'
@@ -48,6 +49,12 @@ t.test('every problem has a text in each language, with the same placeholders', 
     for (const code of REFUSALS) t.same(names(problems[code]), ['violated-policies'], `${language}: ${code}`)
   }
   for (const [code, text] of Object.entries(zh.problems)) t.match(text, /\p{Script=Han}/u, code)
+})
+
+t.test('every member that the text of a problem names is in the schema of problems', async t => {
+  const members = Object.keys(ProblemSchema.properties)
+  for (const { code, detail } of thrown)
+    for (const name of names(detail)) t.ok(members.includes(name as string), `${code}: ${name}`)
 })
 
 t.test('every problem has a line in docs/app-errors.md, with its status', async t => {
