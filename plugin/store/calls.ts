@@ -107,6 +107,13 @@ export class Calls {
       }
     }
     script.unsent = false
-    return this.client.evalBuffer(script.text, keys.length, ...keys, ...args)
+    try {
+      return await this.client.evalBuffer(script.text, keys.length, ...keys, ...args)
+    } catch (error) {
+      // To call it by its hash again could fail for ever: a client that reconnects after each error reply, NOSCRIPT too,
+      // turns away what follows.
+      if (!isReply(error)) script.unsent = true
+      throw error
+    }
   }
 }

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import type { Redis } from 'ioredis'
 import t from 'tap'
 import { limitPlugin, type Rule } from '../../../plugin/index.js'
@@ -633,6 +634,27 @@ t.test('scripts that Redis has forgotten are sent again', async t => {
     await t.resolves(Promise.resolve(call()))
   }
 })
+
+t.test(
+  'a script that Redis has forgotten reaches it also by a client that reconnects after each error',
+  async t => {
+    const own = client.duplicate({
+      enableOfflineQueue: false,
+      reconnectOnError: () => true,
+      retryStrategy: () => 1
+    })
+    t.teardown(() => own.disconnect())
+    await own.connect()
+    const store = new RedisStore(own, 'test:')
+    const entries = [entry(log([2, 60_000]))]
+    await store.reserve(entries, '')
+    await client.script('FLUSH')
+    const again = once(own, 'ready')
+    await t.rejects(store.reserve(entries, ''), { message: /^Stream isn't writeable/ })
+    await again
+    t.equal((await store.reserve(entries, ''))[1], 1)
+  }
+)
 
 t.test('Redis sends a decision the newest pair of each value, and no older pairs', async t => {
   const { store } = await open()
