@@ -108,7 +108,8 @@ export class RedisServer {
       found.push('the client of redis hides late answers, so what they count stays; set no commandTimeout')
     if (ofConnections.sentinels != null && ofConnections.sentinelCommandTimeout === undefined)
       found.push('the client of redis waits for a sentinel that hangs; set a sentinelCommandTimeout')
-    if (enableAutoPipelining === true || ofConnections.enableAutoPipelining === true)
+    // From a URL it is text.
+    if (enableAutoPipelining || ofConnections.enableAutoPipelining)
       found.push('the client of redis may hang after a lost connection; set no enableAutoPipelining')
     return found
   }

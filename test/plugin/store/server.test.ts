@@ -198,7 +198,15 @@ t.test(
       [
         single({ autoResendUnfulfilledCommands: false, enableAutoPipelining: true }),
         [/set no enableAutoPipelining$/]
-      ]
+      ],
+      [
+        new Redis('redis://127.0.0.1?enableAutoPipelining=true', {
+          ...at,
+          autoResendUnfulfilledCommands: false
+        }),
+        [/set no enableAutoPipelining$/]
+      ],
+      [new Redis('redis://127.0.0.1?autoResendUnfulfilledCommands=false', at), [/twice/]]
     ]
     for (const [given, expected] of cases) {
       const { warnings } = new RedisServer(given, 'test:')
