@@ -41,7 +41,7 @@ export function isReply(error: unknown): error is Error {
 
 /** Whether a client without an offline queue has turned a command away, as it was not connected. */
 export function isUnsent(error: unknown): boolean {
-  return error instanceof Error && error.message.startsWith("Stream isn't writeable")
+  return error instanceof Error && /^(?:Stream isn't writeable|Cluster isn't ready)/.test(error.message)
 }
 
 const QUEUED = 'a MULTI is open on the client of redis; give it a client of its own'

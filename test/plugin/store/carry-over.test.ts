@@ -1,6 +1,7 @@
 import { deepStrictEqual } from 'node:assert/strict'
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
 import fc from 'fast-check'
+import { Cluster, Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import { Carried } from '../../../plugin/store/carried.js'
 import { Fallback } from '../../../plugin/store/fallback.js'
@@ -466,22 +467,32 @@ t.test('a store that is back without room is asked what it refuses while sends w
   t.equal((await fallback.peek(full)).store.name, 'memory')
 })
 
-t.test('a carry-over that never left the client is tried again', async t => {
-  const opened = open(t)
-  const { primary, state, heard, used, send, back } = opened
-  await lose(opened)
-  const entries = [1, 2].map(who => entry(log([1, 60_000]), who))
-  for (const each of entries) await send([each])
-  const { count } = primary
-  primary.count = async () => {
-    primary.count = count
-    throw new Error("Stream isn't writeable and enableOfflineQueue options is false")
-  }
-  delete state.broken
-  await back()
-  await until(() => used(entries)[0] === 1, 'a second try')
-  t.strictSame([used(entries), heard], [[1, 1], []])
-})
+/** Clients that are not connected, and queue nothing. */
+const turningAway = {
+  'a single Redis': () => new Redis({ port: 1, enableOfflineQueue: false, retryStrategy: null }),
+  'a cluster': () => new Cluster([{ port: 1 }], { enableOfflineQueue: false, clusterRetryStrategy: null })
+}
+
+for (const [whose, connect] of Object.entries(turningAway))
+  t.test(`a carry-over that never left the client of ${whose} is tried again`, async t => {
+    const client = connect().on('error', () => {})
+    t.teardown(() => client.disconnect())
+    const turnedAway = await client.get('key').catch(error => error)
+    const opened = open(t)
+    const { primary, state, heard, used, send, back } = opened
+    await lose(opened)
+    const entries = [1, 2].map(who => entry(log([1, 60_000]), who))
+    for (const each of entries) await send([each])
+    const { count } = primary
+    primary.count = async () => {
+      primary.count = count
+      throw turnedAway
+    }
+    delete state.broken
+    await back()
+    await until(() => used(entries)[0] === 1, 'a second try')
+    t.strictSame([used(entries), heard], [[1, 1], []])
+  })
 
 t.test('sends whose carry-over is tried again count in the order in which they were admitted', async t => {
   const opened = open(t)
