@@ -88,8 +88,8 @@ export class Calls {
         return
       }
       // With `enableAutoPipelining`, a cluster's client follows no MOVED in a pipeline in which another command has
-      // written, and does not learn from it where the slot is.
-      if ((error as Error).message?.startsWith('MOVED')) this.client.refreshSlotsCache?.()
+      // written, and does not learn from it where the slot is. With `maxRedirections: 0` it follows none at all.
+      if (/\bMOVED\b/.test((error as Error).message)) this.client.refreshSlotsCache?.()
       this.batch.answered(calls.length)
       for (const { reject } of calls) reject(withoutCommand(error))
     }

@@ -179,6 +179,20 @@ t.test(
   }
 )
 
+t.test('a client that follows no redirection learns where a hash slot is that has moved', async t => {
+  const cluster = await startCluster(t)
+  const unled = { maxRedirections: 0, slotsRefreshInterval: 60_000 }
+  const { app } = await open(t, cluster, { ...patient, onStoreError: 'allow' }, unled)
+  const [here] = (await values(cluster, app)) as [string]
+  const reserve = () => app.limit.reserve({ daily: here })
+  const { keys } = await reserve()
+  const [first, second] = cluster.nodes as [ClusterNode, ClusterNode]
+  const finish = await beginMove(slotOf(`sl:{${keys.daily}}`), first, second)
+  await finish()
+  t.equal((await reserve()).store, 'none')
+  await until(async () => (await reserve()).store === 'redis', 'a decision on its new node')
+})
+
 t.test('a hash slot that moves while the client gathers its own pipeline is no outage', async t => {
   const cluster = await startCluster(t)
   const itself = { enableAutoPipelining: true, slotsRefreshInterval: 60_000 }
