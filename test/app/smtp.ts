@@ -24,6 +24,8 @@ export interface Mailbox {
    * `hang-early` and `break-early` do not answer to the recipient.
    */
   mode: 'accept' | 'refuse' | 'defer' | 'hang' | 'break' | 'hang-early' | 'break-early' | Reply
+  /** Takes the messages to which it has not answered in the mode `hang`. */
+  release(): void
   /** Ends all connections, as a server does with idle ones. */
   drop(): void
 }
@@ -44,6 +46,7 @@ export async function startMail(
 ): Promise<Mailbox> {
   let arrive = () => {}
   const next = () => new Promise<void>(resolve => (arrive = resolve))
+  const hanging: (() => void)[] = []
   const mailbox: Mailbox = {
     url: '',
     received: [],
@@ -51,6 +54,9 @@ export async function startMail(
     next,
     connections: 0,
     mode: 'accept',
+    release() {
+      for (const take of hanging.splice(0)) take()
+    },
     drop
   }
   const refusal = (at: Reply['at']) => {
@@ -80,8 +86,10 @@ export async function startMail(
       stream.on('data', chunk => (raw += chunk))
       stream.on('end', () => {
         mailbox.received.push({ to: session.envelope.rcptTo.map(each => each.address), raw })
+        const hangs = mailbox.mode === 'hang'
+        if (hangs) hanging.push(() => callback())
         arrive()
-        if (mailbox.mode === 'hang') return
+        if (hangs) return
         if (mailbox.mode === 'break') drop()
         else callback(refusal('data'))
       })
