@@ -2,6 +2,7 @@ import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import type { Decision, SendLimitOptions } from '../../plugin/index.js'
 import { startCluster } from '../helper/cluster.js'
+import { intervalsByHand } from '../helper/intervals.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
 import { open, openOn } from './process.js'
@@ -11,13 +12,17 @@ const rules = [
   { name: 'log', key, limits: [{ max: 5, window: '1h' }] },
   { name: 'day', key, limits: [{ max: 5, per: 'day' as const }] },
   { name: 'different', key, distinct: { value: 'body.what' }, limits: [{ max: 5, window: '1h' }] },
-  { name: 'order', key, lock: '900ms', maxHold: '1h' }
+  { name: 'order', key, lock: '36s', maxHold: '1h' }
 ]
+const RENEWAL_MS = 12_000
+/** No answer is taken for lost. */
+const patient = { timeout: 10_000, onStoreError: 'deny' } as const
 
 t.test('a Redis that is full renews locks, refunds and releases, and admits no new identity', async t => {
   const { client: admin, port } = await startRedis(t)
   const client = new Redis(port, { autoResendUnfulfilledCommands: false })
-  const { app } = await openOn(t, client, { rules, onStoreError: 'deny' })
+  const renew = intervalsByHand(t, RENEWAL_MS)
+  const { app } = await openOn(t, client, { rules, ...patient })
   const counted = { log: 'a', day: 'a', different: ['a', '1'] }
   const left = async () => (await app.limit.peek(counted)).rules.map(({ limits }) => limits[0]?.remaining)
   const reserve = (keys: Record<string, unknown>): Promise<Decision> => app.limit.reserve(keys)
@@ -34,7 +39,11 @@ t.test('a Redis that is full renews locks, refunds and releases, and admits no n
   await admin.config('SET', 'maxmemory', '1')
   const [lock = ''] = await admin.keys('sl:{*:lock')
   const values = new Set<string>()
-  await until(async () => values.add(String(await admin.getBuffer(lock))).size > 3, 'renewals')
+  const renewed = async () => {
+    renew()
+    return values.add(String(await admin.getBuffer(lock))).size > 3
+  }
+  await until(renewed, 'renewals')
   t.notOk(held.signal.aborted, 'a renewal in place takes no room')
   await failing.refund()
   t.same(await left(), [4, 4, 5], 'a refund takes no room either')
@@ -54,7 +63,7 @@ t.test('a Redis that is full renews locks, refunds and releases, and admits no n
 t.test('on a Redis that is full, a refund gives its slots back and leaves a block without end', async t => {
   const { client: admin, port } = await startRedis(t)
   const client = new Redis(port, { autoResendUnfulfilledCommands: false })
-  const { app } = await openOn(t, client, { rules, onStoreError: 'deny' })
+  const { app } = await openOn(t, client, { rules, ...patient })
   const keys = { log: 'a', day: 'a' }
   const behind = { day: 'a', different: ['b', '1'] }
   ;(await app.limit.reserve(behind)).end()
@@ -79,7 +88,7 @@ t.test(
   async t => {
     const { client: admin, port } = await startRedis(t)
     const client = new Redis(port, { autoResendUnfulfilledCommands: false })
-    const { app } = await openOn(t, client, { rules, onStoreError: 'deny' })
+    const { app } = await openOn(t, client, { rules, ...patient })
     const [, failing] = [await app.limit.reserve({ day: 'a' }), await app.limit.reserve({ day: 'a' })]
     await admin.config('SET', 'maxmemory', '1')
     for (let i = 0; i < 2; i++) await app.limit.refund(failing.receipt())
@@ -108,7 +117,7 @@ t.test('a cluster node that was full decides again on two identities that are bo
   await client.config('SET', 'maxmemory', '1')
   await t.rejects(reserve(), unavailable)
   await client.config('SET', 'maxmemory', '0')
-  await until(() => reserve().then(Boolean, () => false), 'an answer', 5_000)
+  await until(() => reserve().then(Boolean, () => false), 'an answer')
   t.match(changes(), [{ msg: 'redis does not decide' }, { msg: 'redis decides again' }])
 })
 

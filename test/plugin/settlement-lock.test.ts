@@ -5,6 +5,7 @@ import t from 'tap'
 import { type Decision, limitPlugin, type Rule } from '../../plugin/index.js'
 import { appOf } from '../helper/face.js'
 import { gate } from '../helper/gate.js'
+import { intervalsByHand } from '../helper/intervals.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
 import { places, sharedOptions } from './settlement/places.js'
@@ -17,6 +18,9 @@ const flight = (lock: string, maxHold?: string): Rule => ({
   lock,
   ...(maxHold && { maxHold })
 })
+/** A lock that outlives any standstill of this process, and how often it is renewed. */
+const long = flight('30s', '1h')
+const RENEWAL_MS = 10_000
 const send: Rule = { name: 'send', key, limits: [{ max: 2, window: '60s' }] }
 
 /** How long the lock still lasts, in milliseconds of the store's clock. */
@@ -86,12 +90,14 @@ for (const place of await places(t)) {
   })
 
   t.test(`${place.store}: a lock is renewed while its handler runs`, async t => {
-    const { app } = await place.open(t, [flight('1500ms', '1h')])
+    const renew = intervalsByHand(t, RENEWAL_MS)
+    const { app } = await place.open(t, [long])
     const route = waiting(app, ['flight'])
     const first = await route.enter()
     for (let i = 0; i < 4; i++) {
-      place.advance(1_100)
-      await until(async () => (await left(app)) === 1_500, 'a renewed lock')
+      place.advance(22_000)
+      renew()
+      await until(async () => (await left(app)) === 30_000, 'a renewed lock')
     }
     t.equal((await app.inject(`/send?id=${id}`)).statusCode, 409, 'long after its time to live')
     t.notOk(first.decision.signal.aborted)
@@ -100,7 +106,7 @@ for (const place of await places(t)) {
     await until(async () => (await left(app)) === 0, 'a free lock')
     place.advance(1)
     const second = await route.enter()
-    t.equal(await left(app), 1_500)
+    t.equal(await left(app), 30_000)
     second.go()
     await second.answer
   })
@@ -129,12 +135,14 @@ for (const place of await places(t)) {
 
   t.test(`${place.store}: of several locks each is renewed up to its own maxHold`, async t => {
     const short: Rule = { name: 'short', key, lock: '100ms', maxHold: '200ms' }
-    const { app, used } = await place.open(t, [flight('1500ms', '1h'), short])
+    const renew = intervalsByHand(t, RENEWAL_MS)
+    const { app, used } = await place.open(t, [long, short])
     const decision = await app.limit.reserve({ flight: id, short: id })
     if (!decision.signal.aborted) await once(decision.signal, 'abort')
     for (let i = 0; i < 3; i++) {
-      place.advance(1_100)
-      await until(async () => (await left(app)) === 1_500, 'a renewed lock')
+      place.advance(22_000)
+      renew()
+      await until(async () => (await left(app)) === 30_000, 'a renewed lock')
     }
     t.same(await used({ flight: id, short: id }), [1, 0])
     await decision.release()
@@ -142,13 +150,16 @@ for (const place of await places(t)) {
   })
 
   t.test(`${place.store}: a lock that was cleared aborts the signal`, async t => {
-    const { app, used } = await place.open(t, [flight('600ms', '1h'), send])
+    const renew = intervalsByHand(t, RENEWAL_MS)
+    const { app, used } = await place.open(t, [long, send])
     const route = waiting(app, ['flight', 'send'])
     const first = await route.enter()
     const { signal } = first.decision
     t.notOk(signal.aborted)
     await app.limit.clear({ flight: id })
-    if (!signal.aborted) await once(signal, 'abort')
+    const aborted = once(signal, 'abort')
+    renew()
+    await aborted
     t.match(signal.reason, { name: 'AbortError' })
     t.equal(first.decision.signal, signal, 'the signal is always the same')
     const second = await route.enter()
@@ -164,16 +175,20 @@ for (const place of await places(t)) {
   })
 
   t.test(`${place.store}: a lock that was lost before the signal is asked for aborts it`, async t => {
-    const { app } = await place.open(t, [flight('600ms', '1h')])
+    const renew = intervalsByHand(t, RENEWAL_MS)
+    const { app } = await place.open(t, [long])
     const decision = await app.limit.reserve({ flight: id })
     await app.limit.clear({ flight: id })
     const thief = await app.limit.reserve({ flight: id })
+    renew()
     await until(() => decision.signal.aborted, 'an aborted signal')
     t.notOk(thief.signal.aborted)
     decision.end()
-    t.equal(await left(app), 600, 'the lock is still held by the next holder')
+    t.equal(await left(app), 30_000, 'the lock is still held by the next holder')
     thief.end()
     await until(async () => (await left(app)) === 0, 'a free lock')
+    renew()
+    await left(app)
     t.notOk(thief.signal.aborted, 'a lock that was released is not lost')
   })
 
@@ -236,7 +251,8 @@ for (const place of await places(t)) {
   )
 
   t.test(`${place.store}: release(), even twice, settles no slot`, async t => {
-    const { app, used } = await place.open(t, [flight('600ms', '1h'), send])
+    const renew = intervalsByHand(t, RENEWAL_MS)
+    const { app, used } = await place.open(t, [long, send])
     const decision = await app.limit.reserve({ flight: id, send: id })
     const { signal } = decision
     void decision.release()
@@ -250,6 +266,8 @@ for (const place of await places(t)) {
     t.same(await used({ flight: id, send: id }), [1, 1], 'end() has kept the slot')
     thief.end()
     await until(async () => (await left(app)) === 0, 'a free lock')
+    renew()
+    await left(app)
     t.notOk(signal.aborted, 'a lock that was released is not lost')
   })
 
