@@ -1,6 +1,7 @@
+import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { type AddressInfo, createServer } from 'node:net'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
@@ -44,14 +45,26 @@ export interface RedisServer {
   kill(): Promise<void>
 }
 
-/** A port that was free a moment ago. */
+/** Below the ports that a system gives to listeners and connections that ask for any. */
+const PORTS = [20_000, 32_768] as const
+
+/**
+ * A port that was free a moment ago. Nobody gets it by chance meanwhile, and neither while the server that uses it is
+ * gone for a while.
+ */
 export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
+  for (;;) {
+    const port = randomInt(...PORTS)
+    const server = createServer().listen(port, '127.0.0.1')
+    const isFree = await once(server, 'listening').then(
+      () => true,
+      () => false
+    )
+    if (!isFree) continue
+    server.close()
+    await once(server, 'close')
+    return port
+  }
 }
 
 // Resolves with null when the server has ended, or another server answers on its port.
