@@ -242,6 +242,9 @@ t.test(
   'a connection that is refused is read until the client ends it: no reset overtakes the answer',
   async t => {
     const { open } = await holding(t)
+    // The time to read that is not over before the client has written all, however slow it is.
+    mock.timers.enable({ apis: ['setTimeout'] })
+    t.teardown(() => mock.timers.reset())
     const endOf = async (text: string) => {
       const [socket] = await open()
       const failed: Error[] = []
