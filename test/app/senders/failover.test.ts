@@ -69,7 +69,7 @@ t.test('the next sender is tried only when the one before has surely not sent', 
 
 t.test('two providers with which no connection comes about leave time for a third', async t => {
   const url = `https://${await startSilence(t)}`
-  const sendMs = 2_000
+  const sendMs = 6_000
   const silent = await webhook.open(
     config({ WEBHOOK_SECRET, WEBHOOK_URL: url, SEND_TIMEOUT: String(sendMs) }),
     clock

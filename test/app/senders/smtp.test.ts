@@ -235,7 +235,7 @@ t.test('a message is sent although all kept connections have had their last mess
   t.equal(mailbox.received.length, 6)
 })
 
-t.test('a server that never greets is given up, and nothing was sent', { timeout: 10_000 }, async t => {
+t.test('a server that never greets is given up, and nothing was sent', { timeout: 30_000 }, async t => {
   for (const protocol of ['smtp', 'smtps']) {
     const sender = await open(t, `${protocol}://${await startSilence(t)}`, { SEND_TIMEOUT: '100' })
     t.match(await sent(t, sender, mail()), { outcome: 'failed', code: 'ETIMEDOUT' }, protocol)
