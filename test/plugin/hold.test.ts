@@ -1,5 +1,5 @@
 import { mock } from 'node:test'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { instantNow } from '../../plugin/clock.js'
 import { Hold, reporting } from '../../plugin/hold.js'
 import { entry, lock, observed, token } from '../contract/specs.js'
@@ -33,6 +33,14 @@ function taken(spec: ReturnType<typeof lock>, maxHold = 60_000) {
   return { entry: { ...entry(spec), rule: { maxHold } }, receipt: 1, ends: 0 }
 }
 
+/** Stops the monotonic clock, so that a slow test does not age a lock. @returns its time, whole for exact sums */
+function stopped(t: Test): number {
+  const now = Math.floor(performance.now())
+  const stands = mock.method(performance, 'now', () => now)
+  t.teardown(() => stands.mock.restore())
+  return now
+}
+
 /** A lock that was asked for at `since`, and whose renewals are answered by `renew`. */
 function holding(
   spec: ReturnType<typeof lock>,
@@ -51,7 +59,7 @@ t.test('a lock is renewed for as long as maxHold, however long the process has b
   t.teardown(() => mock.timers.reset())
   let renewals = 0
   const renew = async () => ++renewals > 0
-  const now = performance.now()
+  const now = stopped(t)
   const young = holding(lock(3_000), renew, now, undefined, now / 2)
   mock.timers.tick(1_000)
   t.equal(renewals, 1)
@@ -77,16 +85,19 @@ t.test('a renewed lock lasts its time from when the renewal was asked for', asyn
 })
 
 t.test('a machine that was suspended for longer than the lock has lost it', async t => {
+  stopped(t)
+  const wall = Date.now()
+  let away = 0
+  const resumed = mock.method(Date, 'now', () => wall + away)
+  t.teardown(() => resumed.mock.restore())
   const hold = holding(lock(3_000), () => new Promise(() => {}))
   t.teardown(() => hold.release())
-  const wall = Date.now()
   for (const [ms, aborted] of [
     [2_900, false],
     [3_000, true]
   ] as const) {
-    const resumed = mock.method(Date, 'now', () => wall + ms)
+    away = ms
     t.equal(hold.signal.aborted, aborted, `after ${ms} ms`)
-    resumed.mock.restore()
   }
 })
 
@@ -167,10 +178,7 @@ t.test('a renewal that fails is reported, and tried again', async t => {
 t.test('a lock lasts its time from when it was asked for, however late the answer came', t => {
   mock.timers.enable({ apis: ['setInterval', 'setTimeout'] })
   t.teardown(() => mock.timers.reset())
-  // A clock that stands still, so that a slow test does not age the lock; a whole number, so that sums are exact.
-  const now = Math.floor(performance.now())
-  const stands = mock.method(performance, 'now', () => now)
-  t.teardown(() => stands.mock.restore())
+  const now = stopped(t)
   const { signal } = holding(lock(3_000), async () => true, now - 2_900)
   t.notOk(signal.aborted)
   mock.timers.tick(100)
