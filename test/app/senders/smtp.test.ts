@@ -1,5 +1,8 @@
+import { mock } from 'node:test'
 import t from 'tap'
 import { smtp } from '../../../app/senders/smtp.js'
+import { gate } from '../../helper/gate.js'
+import { until } from '../../helper/until.js'
 import { type Mailbox, startMail } from '../smtp.js'
 import { clock, config, first, mail, production, sent, startSilence } from './servers.js'
 
@@ -267,20 +270,37 @@ t.test('messages that wait for a connection are given up in time for the next se
 })
 
 t.test('a message that waited too long to be sent in time is not begun', async t => {
+  // Three fifths of SEND_TIMEOUT, which end when all connections are in use, however long that takes.
+  const [SEND_TIMEOUT, WAIT_MS] = ['25000', 15_000]
+  const waits: (() => void)[] = []
+  const { setTimeout } = globalThis
+  const set = mock.method(globalThis, 'setTimeout', (then: () => void, ms?: number, ...args: []) => {
+    if (ms === WAIT_MS) waits.push(then)
+    return setTimeout(then, ms, ...args)
+  })
+  t.teardown(() => set.mock.restore())
+  const free = gate()
   let asked = 0
   const mailbox = await startMail(t, 'off', {
     onMailFrom(_address, _session, callback) {
       asked++
-      // Twice that is a little more than three fifths of SEND_TIMEOUT, and leaves a busy machine time before four.
-      setTimeout(callback, 1_600)
+      void free.opened.then(() => callback())
     }
   })
-  const sender = await open(t, mailbox.url, { SEND_TIMEOUT: '5000' })
-  const outcomes = await Promise.all(
-    Array.from({ length: 20 }, () => sent(t, sender, mail(), AbortSignal.timeout(5_000)))
-  )
-  t.equal(outcomes.filter(({ outcome }) => outcome === 'sent').length, asked)
-  t.equal(mailbox.received.length, asked)
+  const sender = await open(t, mailbox.url, { SEND_TIMEOUT })
+  let ended = 0
+  const all = Array.from({ length: 20 }, () => sent(t, sender, mail()).finally(() => ended++))
+  await until(() => asked === 5, 'five messages that were begun')
+  for (const end of waits) end()
+  await until(() => ended === 15, 'the end of those that wait')
+  free.open()
+  const outcomes = await Promise.all(all)
+  t.equal(outcomes.filter(({ outcome }) => outcome === 'sent').length, 5)
+  t.equal(outcomes.filter(({ code, outcome }) => outcome === 'failed' && code === 'ETIMEDOUT').length, 15)
+  // It would come after those that waited.
+  t.match(await sent(t, sender, mail()), { outcome: 'sent' })
+  t.equal(asked, 6)
+  t.equal(mailbox.received.length, 6)
   t.equal(mailbox.connections, 5)
 })
 
