@@ -1,13 +1,18 @@
 import { mock } from 'node:test'
 import type { Teardown } from './teardown.js'
 
+interface Interval {
+  then(): void
+  ms: number
+}
+
 /** The intervals that were begun from now on and are not cleared, also those that let the process end. */
-export function intervals(t: Teardown): ReadonlySet<unknown> {
-  const running = new Set<unknown>()
+export function intervals(t: Teardown): ReadonlyMap<unknown, Interval> {
+  const running = new Map<unknown, Interval>()
   const { setInterval, clearInterval } = globalThis
   const begun = mock.method(globalThis, 'setInterval', (then: () => void, ms: number) => {
     const timer = setInterval(then, ms)
-    running.add(timer)
+    running.set(timer, { then, ms })
     return timer
   })
   const ended = mock.method(globalThis, 'clearInterval', (timer: NodeJS.Timeout | undefined) => {
@@ -22,21 +27,8 @@ export function intervals(t: Teardown): ReadonlySet<unknown> {
 
 /** @returns a function that calls what runs at intervals of `ms` milliseconds, as their timers would */
 export function intervalsByHand(t: Teardown, ms: number): () => void {
-  const { setInterval, clearInterval } = globalThis
-  const running = new Map<unknown, () => void>()
-  const begun = mock.method(globalThis, 'setInterval', (then: () => void, every?: number, ...args: []) => {
-    const timer = setInterval(then, every, ...args)
-    if (every === ms) running.set(timer, then)
-    return timer
-  })
-  const ended = mock.method(globalThis, 'clearInterval', (timer: NodeJS.Timeout | undefined) => {
-    running.delete(timer)
-    clearInterval(timer)
-  })
-  t.teardown(() => {
-    for (const each of [begun, ended]) each.mock.restore()
-  })
+  const running = intervals(t)
   return () => {
-    for (const then of [...running.values()]) then()
+    for (const each of [...running.values()]) if (each.ms === ms) each.then()
   }
 }
