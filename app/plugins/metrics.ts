@@ -44,20 +44,21 @@ const REQUEST_BUCKETS = [0.005, 0.01, 0.025, ...SEND_BUCKETS]
 /** The metrics, in a registry of this app's own. No label names a person. */
 const metrics: FastifyPluginAsync = async fastify => {
   const registry = new Registry()
-  const requests = new Histogram({
-    name: 'http_request_duration_seconds',
-    help: 'How long requests took to answer.',
-    labelNames: ['route', 'status'],
-    buckets: REQUEST_BUCKETS,
-    registers: [registry]
-  })
+  const counter = (name: string, help: string, labelNames: string[]) =>
+    new Counter({ name, help, labelNames, registers: [registry] })
+  const histogram = (name: string, help: string, labelNames: string[], buckets: number[]) =>
+    new Histogram({ name, help, labelNames, buckets, registers: [registry] })
+  const requests = histogram(
+    'http_request_duration_seconds',
+    'How long requests took to answer.',
+    ['route', 'status'],
+    REQUEST_BUCKETS
+  )
   fastify.addHook('onResponse', ({ method, routeOptions: { url } }, { statusCode, elapsedTime }, done) => {
     const route = url === undefined ? 'none' : `${method} ${url}`
     requests.observe({ route, status: statusCode }, elapsedTime / 1_000)
     done()
   })
-  const counter = (name: string, help: string, labelNames: string[]) =>
-    new Counter({ name, help, labelNames, registers: [registry] })
   const decisions = counter('limit_decisions_total', 'Decisions on requests.', [
     'route',
     'stage',
@@ -76,13 +77,12 @@ const metrics: FastifyPluginAsync = async fastify => {
     'Messages that a sender did not take, so that the next was asked.',
     byOutcome
   )
-  const durations = new Histogram({
-    name: 'send_duration_seconds',
-    help: 'How long the sender took that ended the sending, with those before it.',
-    labelNames: ['channel', 'sender'],
-    buckets: SEND_BUCKETS,
-    registers: [registry]
-  })
+  const durations = histogram(
+    'send_duration_seconds',
+    'How long the sender took that ended the sending, with those before it.',
+    ['channel', 'sender'],
+    SEND_BUCKETS
+  )
   const ofCode = ['channel', 'purpose', 'sender', 'country']
   const codes = counter('codes_sent_total', 'Codes whose message a sender has taken.', ofCode)
   const verifications = counter('verifications_total', 'Tries of codes.', [...ofCode, 'outcome'])
