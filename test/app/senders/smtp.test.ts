@@ -1,8 +1,7 @@
-import { mock } from 'node:test'
 import t from 'tap'
 import { smtp } from '../../../app/senders/smtp.js'
 import { gate } from '../../helper/gate.js'
-import { timerByHand } from '../../helper/timer-by-hand.js'
+import { timersByHand } from '../../helper/timers-by-hand.js'
 import { until } from '../../helper/until.js'
 import { type Mailbox, startMail } from '../smtp.js'
 import { clock, config, first, mail, production, sent, startSilence } from './servers.js'
@@ -255,7 +254,7 @@ t.test('a server that never greets is given up, and nothing was sent', { timeout
 
 t.test('a server that falls silent before a message is given up in time for the next sender', async t => {
   // Four fifths of SEND_TIMEOUT, which end when the server has the recipient, however long that takes.
-  const end = timerByHand(t, 20_000)
+  const end = timersByHand(t, 20_000)
   for (const kept of [false, true]) {
     const mailbox = await startMail(t)
     const sender = await open(t, mailbox.url, { SEND_TIMEOUT: '25000' })
@@ -287,13 +286,7 @@ t.test('messages that wait for a connection are given up in time for the next se
 t.test('a message that waited too long to be sent in time is not begun', async t => {
   // Three fifths of SEND_TIMEOUT, which end when all connections are in use, however long that takes.
   const [SEND_TIMEOUT, WAIT_MS] = ['25000', 15_000]
-  const waits: (() => void)[] = []
-  const { setTimeout } = globalThis
-  const set = mock.method(globalThis, 'setTimeout', (then: () => void, ms?: number, ...args: []) => {
-    if (ms === WAIT_MS) waits.push(then)
-    return setTimeout(then, ms, ...args)
-  })
-  t.teardown(() => set.mock.restore())
+  const end = timersByHand(t, WAIT_MS)
   const free = gate()
   let asked = 0
   const mailbox = await startMail(t, 'off', {
@@ -306,7 +299,7 @@ t.test('a message that waited too long to be sent in time is not begun', async t
   let ended = 0
   const all = Array.from({ length: 20 }, () => sent(t, sender, mail()).finally(() => ended++))
   await until(() => asked === 5, 'five messages that were begun')
-  for (const end of waits) end()
+  end()
   await until(() => ended === 15, 'the end of those that wait')
   free.open()
   const outcomes = await Promise.all(all)

@@ -12,7 +12,7 @@ import { activeTimers } from '../../helper/active-timers.js'
 import { startCluster } from '../../helper/cluster.js'
 import { folderOf } from '../../helper/folder.js'
 import { scriptCalls, startRedis } from '../../helper/redis.js'
-import { timerByHand } from '../../helper/timer-by-hand.js'
+import { timersByHand } from '../../helper/timers-by-hand.js'
 import { turns } from '../../helper/turns.js'
 import { until } from '../../helper/until.js'
 
@@ -50,7 +50,7 @@ async function open(t: Test, options: RedisOptions = {}) {
 
 /** @returns a function that has the store check now whether to call again, once the client has a connection */
 function checking(t: Test, client: Redis) {
-  const check = timerByHand(t, TIMEOUT_MS / 10)
+  const check = timersByHand(t, TIMEOUT_MS / 10)
   return async () => {
     await until(() => client.status === 'ready', 'a connection')
     await turns()
