@@ -20,8 +20,6 @@ export class HandlerRun {
   private timedOut = false
   /** Watched only for a decision that holds a lock. */
   private connection: Connection | undefined
-  /** The handler ends with its connection, or with its first write if the client has gone before that. */
-  private endsWithConnection = false
   /** The handler has taken the reply over (`reply.hijack`). */
   private hijacked = false
   /** The handler ends when it sends: it has returned nothing, or the reply, or waits for the reply. */
@@ -90,7 +88,7 @@ export class HandlerRun {
     const later = result === undefined || result === this.reply
     if (this.answered || !later) return this.ended(result)
     this.callback = true
-    this.endWithConnection()
+    this.endIfGone()
     return result
   }
 
@@ -99,7 +97,7 @@ export class HandlerRun {
     // The handler itself has yet to send.
     if (this.callback && (this.timedOut || !this.leaves)) {
       this.promised = false
-      this.endWithConnection()
+      this.endIfGone()
       return value
     }
     return this.ended(value)
@@ -132,20 +130,13 @@ export class HandlerRun {
     // So for both, this send releases the locks and leaves the slots open to a refund.
     const ends = this.callback && this.called
     if (!isPromise(settled)) return this.deliver(payload, ends)
-    if (ends && !this.promised) this.decision.keep()
-    const { reply } = this
-    const { statusCode } = reply
+    if (this.endsBySending) this.decision.keep()
     handleErrors(payload)
-    // To the handler the reply looks sent: whatever it sends from now on comes too late.
-    Object.defineProperty(reply, 'sent', { value: true, configurable: true })
-    // Nor can the handler hijack the reply any more.
-    reply.hijack = () => reply
+    const letGo = holdBack(this.reply)
     // An error from here on has no caller that could catch it, so it is sent.
     this.held = settled
       .then(() => {
-        Reflect.deleteProperty(reply, 'sent')
-        Reflect.deleteProperty(reply, 'hijack')
-        if (reply.statusCode !== statusCode) reply.code(statusCode)
+        letGo()
         this.deliver(payload, ends)
       })
       .catch(error => {
@@ -167,7 +158,7 @@ export class HandlerRun {
       this.undelivered = error
       // While Fastify's `onError` hooks run, no error handler runs yet: it is the handler that has sent.
       const early = (error as { code?: string }).code === 'FST_ERR_SEND_INSIDE_ONERR'
-      if (early && this.callback && !this.promised) this.decision.end()
+      if (early && this.endsBySending) this.decision.end()
       throw error
     }
   }
@@ -202,14 +193,15 @@ export class HandlerRun {
     return this.reply.sent || this.connection?.written || headersSent(this.reply.raw)
   }
 
-  // For a handler that writes to `reply.raw` and never calls `reply.send`.
-  private endWithConnection(): void {
-    this.endsWithConnection = true
-    this.endIfGone()
+  // The handler has returned without a promise of its own, or its promise waited for the reply alone.
+  private get endsBySending(): boolean {
+    return this.called && this.callback && !this.promised
   }
 
+  // A handler that writes to `reply.raw`, and never calls `reply.send`, ends with its connection, or with its first
+  // write if the client has gone before that.
   private endIfGone(): void {
-    if (this.endsWithConnection && this.connection?.gone && this.leaves && !this.timedOut) this.decision.end()
+    if (this.endsBySending && this.connection?.gone && this.leaves && !this.timedOut) this.decision.end()
   }
 
   private after<T>(settled: Awaitable<unknown>, then: () => T): T | Promise<T> {
@@ -219,6 +211,22 @@ export class HandlerRun {
       return then()
     }
     return isPromise(settled) ? settled.then(end) : end()
+  }
+}
+
+/**
+ * Makes a reply whose answer waits for a refund look sent to the handler: whatever it sends from now on comes too late,
+ * and it can hijack nothing.
+ * @returns ends that, and sets the status of the answer again
+ */
+function holdBack(reply: FastifyReply): () => void {
+  const { statusCode } = reply
+  Object.defineProperty(reply, 'sent', { value: true, configurable: true })
+  reply.hijack = () => reply
+  return () => {
+    Reflect.deleteProperty(reply, 'sent')
+    Reflect.deleteProperty(reply, 'hijack')
+    if (reply.statusCode !== statusCode) reply.code(statusCode)
   }
 }
 
