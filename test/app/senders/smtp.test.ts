@@ -271,13 +271,27 @@ t.test('a server that falls silent before a message is given up in time for the 
 })
 
 t.test('messages that wait for a connection are given up in time for the next sender', async t => {
-  const many = (sender: Awaited<ReturnType<typeof open>>) =>
-    Promise.all(Array.from({ length: 16 }, () => sent(t, sender, mail(), AbortSignal.timeout(2_000))))
-  const silent = await open(t, `smtp://${await startSilence(t)}`, { SEND_TIMEOUT: '2000' })
-  for (const each of await many(silent)) t.match(each, { outcome: 'failed', code: 'ETIMEDOUT' })
+  // Three fifths of SEND_TIMEOUT, which end when all connections are in use, however long that takes.
+  const end = timersByHand(t, 15_000)
+  const stop = new AbortController()
+  let ended = 0
+  const many = async (url: string) => {
+    const sender = await open(t, url, { SEND_TIMEOUT: '25000' })
+    return Array.from({ length: 16 }, () => sent(t, sender, mail(), stop.signal).finally(() => ended++))
+  }
+  let connections = 0
+  const silent = await many(`smtp://${await startSilence(t, () => connections++)}`)
+  await until(() => connections === 5, 'five connections')
+  end()
+  for (const each of await Promise.all(silent)) t.match(each, { outcome: 'failed', code: 'ETIMEDOUT' })
   const mailbox = await startMail(t)
   mailbox.mode = 'hang'
-  const outcomes = await many(await open(t, mailbox.url, { SEND_TIMEOUT: '2000' }))
+  const begun = await many(mailbox.url)
+  await until(() => mailbox.received.length === 5, 'five messages')
+  end()
+  await until(() => ended === 16 + 11, 'the end of those that wait')
+  stop.abort()
+  const outcomes = await Promise.all(begun)
   t.equal(mailbox.received.length, 5)
   t.equal(outcomes.filter(({ outcome }) => outcome === 'unknown').length, 5)
   t.equal(outcomes.filter(({ code, outcome }) => outcome === 'failed' && code === 'ETIMEDOUT').length, 11)
