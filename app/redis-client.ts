@@ -15,7 +15,9 @@ const options = {
   connectTimeout: FIRST_CONNECT,
   maxRetriesPerRequest: 0,
   enableOfflineQueue: false,
-  autoResendUnfulfilledCommands: false
+  autoResendUnfulfilledCommands: false,
+  // Else from Redis 7.2 on the user of the API would need `client|setinfo`, which an older Redis does not know.
+  disableClientInfo: true
 }
 
 /** The port of a sentinel. */

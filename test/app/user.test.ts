@@ -9,6 +9,7 @@ t.test('the API needs no other rights in Redis than those in docs/deployment.md'
   const { client, port } = await startRedis(t)
   const [, rights = ''] = /^user api (.+)$/m.exec(read('docs/deployment.md')) ?? []
   await client.call('ACL', 'SETUSER', 'api', ...rights.split(' '))
+  await client.config('RESETSTAT')
   const app = await startApp(
     t,
     {
@@ -49,4 +50,5 @@ t.test('the API needs no other rights in Redis than those in docs/deployment.md'
   t.match(await ask('DELETE', `/v1/captcha/${other.body.id}`), { status: 204 })
 
   t.strictSame(await client.call('ACL', 'LOG'), [], 'Redis refuses no command of the API')
+  t.notMatch(await client.info('errorstats'), /^errorstat_/m, 'and it knows each')
 })
