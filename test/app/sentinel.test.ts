@@ -18,7 +18,10 @@ async function start(master?: RedisServer): Promise<RedisServer> {
   for (const [name, value] of Object.entries(settings)) await redis.client.config('SET', name, value)
   // For a database other than 0.
   await redis.client.call('ACL', 'SETUSER', 'api', '+select')
-  if (master) await redis.client.replicaof('127.0.0.1', master.port)
+  if (!master) return redis
+  await redis.client.replicaof('127.0.0.1', master.port)
+  const isLinked = async () => (await redis.client.info('replication')).includes('master_link_status:up')
+  await until(isLinked, 'its link')
   return redis
 }
 

@@ -11,8 +11,7 @@ const halves = {
   async 'was put right on one side alone'([, , target]: Nodes, slot: number) {
     await target.client.call('CLUSTER', 'SETSLOT', slot, 'STABLE')
   },
-  // Redis 7 does not tell a replica which slot its master is to get.
-  async 'was to go to a node that has failed over'([, , target, replica]: Nodes) {
+  async 'was to go to a node that has failed over'([, , target, replica]: Nodes, slot: number) {
     const isRole = async ({ client }: typeof target, role: string) =>
       String(await client.call('ROLE')).startsWith(role)
     let asked = Number.NEGATIVE_INFINITY
@@ -26,6 +25,8 @@ const halves = {
     }
     await until(failOver, 'a master', PATIENCE)
     await until(() => isRole(target, 'slave'), 'a replica', PATIENCE)
+    // Redis has not told the replica which slot its master was to get. Valkey has.
+    await replica.client.call('CLUSTER', 'SETSLOT', slot, 'STABLE')
   }
 }
 
