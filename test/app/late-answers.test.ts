@@ -33,7 +33,8 @@ t.test('a command that a cluster runs after it was taken back is taken back agai
   const before = await turnedAway()
   const rejected = Promise.all(calls.map(([call, code]) => t.rejects(call(), { code })))
   await until(async () => (await turnedAway()) === before + 3, 'all three turned away')
-  for (const { client } of cluster.nodes) await client.call('CLUSTER', 'ADDSLOTS', 0)
+  // The others hear of it.
+  await cluster.nodes[0]?.client.call('CLUSTER', 'ADDSLOTS', 0)
   await until(async () => !(await states(cluster)).has('fail'), 'a cluster that works')
   await rejected
   retry()
