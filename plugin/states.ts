@@ -1,5 +1,17 @@
-import { factsOf, limitsOf } from './limits/index.js'
-import { type Entry, type Facts, type Limit, PASSES, TICKS_PER_MS, UNKNOWN } from './store/store.js'
+import { limitsOf } from './limits/index.js'
+import {
+  type Facts,
+  FIRST,
+  factsOf,
+  PASSES,
+  PER_LIMIT,
+  RECEIPT,
+  RETURNS_IN,
+  STATE,
+  UNKNOWN,
+  USED
+} from './store/facts.js'
+import { type Entry, type Limit, TICKS_PER_MS } from './store/store.js'
 
 /** What is left of one limit. */
 export interface LimitState {
@@ -38,7 +50,7 @@ export function statesOf(
   names: ReadonlySet<string>
 ): RuleState[] {
   const states = new States(names.size)
-  let head = 2
+  let head = FIRST
   for (const each of applied) {
     if (names.has(each.name)) states.add(each, limitsAt(head, each, facts))
     head += factsOf(each.spec)
@@ -75,14 +87,15 @@ export class States {
  * @param head where the entry's facts begin
  */
 export function limitsAt(head: number, entry: Entry, facts: Facts): readonly LimitState[] {
-  if (facts[head] === UNKNOWN) return NONE
+  if (facts[head + STATE] === UNKNOWN) return NONE
   const counted = isCounted(facts, head)
   const limits = limitsOf(entry)
   const states: LimitState[] = new Array(limits.length)
   for (let i = 0; i < limits.length; i++) {
     const { max, windowMs } = limits[i] as Limit
-    const used = facts[head + 2 + 2 * i] as number
-    const resetMs = resetOf(entry, used, counted, windowMs, facts[head + 3 + 2 * i] as number)
+    const at = head + i * PER_LIMIT
+    const used = facts[at + USED] as number
+    const resetMs = resetOf(entry, used, counted, windowMs, facts[at + RETURNS_IN] as number)
     states[i] = { max, remaining: Math.max(max - used - Number(counted), 0), resetMs, windowMs }
   }
   return states
@@ -90,7 +103,7 @@ export function limitsAt(head: number, entry: Entry, facts: Facts): readonly Lim
 
 /** Whether an entry was counted. @param head where the entry's facts begin */
 export function isCounted(facts: Facts, head: number): boolean {
-  return facts[head] === PASSES && facts[head + 1] !== 0
+  return facts[head + STATE] === PASSES && facts[head + RECEIPT] !== 0
 }
 
 function resetOf(entry: Entry, used: number, counted: boolean, windowMs: number, reset: number): number {

@@ -2,8 +2,9 @@ import type { CompiledRule } from './compiled-rule.js'
 import type { Source } from './identity/path.js'
 import { isAllowed, maxOf, specOf } from './per-request.js'
 import type { RuleEntry } from './states.js'
+import { ADMITTED, type Facts } from './store/facts.js'
 import { HalfSipHash } from './store/half-sip-hash.js'
-import type { Facts, Spec } from './store/store.js'
+import type { Spec } from './store/store.js'
 import { admittedVerdict, type Verdict, type Violation, verdictFrom } from './verdict.js'
 
 const hash = new HalfSipHash()
@@ -107,7 +108,7 @@ export function asksStore(subjects: readonly Subject[]): boolean {
 
 /** @param facts what the store answered; null when it was not asked */
 export function isAdmitted(subjects: readonly Subject[], facts: Facts | null): boolean {
-  return facts ? facts[1] === 1 : !isBlocked(subjects)
+  return facts ? facts[ADMITTED] === 1 : !isBlocked(subjects)
 }
 
 /** @param facts what the store answered; null when it was not asked */

@@ -1,6 +1,7 @@
-import { factsOf, isHeld, kindOf } from './limits/index.js'
+import { isHeld, kindOf } from './limits/index.js'
 import { isCounted, limitsAt, type RuleEntry, type RuleState, States } from './states.js'
-import { BLOCKED, type Facts, TICKS_PER_MS } from './store/store.js'
+import { ADMITTED, BLOCKED, BLOCKED_FOR, type Facts, FIRST, factsOf, STATE } from './store/facts.js'
+import { TICKS_PER_MS } from './store/store.js'
 
 /** A limit that refuses; or a block or a filter that does, with a `windowMs` of 0. */
 export interface Violation {
@@ -45,16 +46,16 @@ export function admittedVerdict(): Verdict {
 /** Turns the facts of any store into a verdict. */
 export function verdictFrom(applied: readonly RuleEntry[], facts: Facts): Verdict {
   const verdict = admittedVerdict()
-  verdict.allowed = facts[1] === 1
-  let head = 2
+  verdict.allowed = facts[ADMITTED] === 1
+  let head = FIRST
   let locksOnly = true
   const states = new States(applied.length)
   for (const each of applied) {
     const { name, spec } = each
     const violated = spec.observed ? verdict.observed : verdict.violated
     const counted = isCounted(facts, head)
-    if (facts[head] === BLOCKED) {
-      const blockedMs = blockedFor(facts[head + 1] as number)
+    if (facts[head + STATE] === BLOCKED) {
+      const blockedMs = blockedFor(facts[head + BLOCKED_FOR] as number)
       const known = violated.find(({ rule, windowMs }) => rule === name && windowMs === 0)
       // A rule is listed once, however many entries it has, with the time until the last of their blocks ends.
       if (known === undefined) violated.push({ rule: name, windowMs: 0, blockedMs })

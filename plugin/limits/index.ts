@@ -22,8 +22,3 @@ export function isHeld(spec: Spec): boolean {
 export function limitsOf({ spec, max }: Entry): readonly Limit[] {
   return max ? spec.limits.map((limit, i) => ({ ...limit, max: max[i] ?? limit.max })) : spec.limits
 }
-
-/** How many facts an entry has. */
-export function factsOf(spec: Spec): number {
-  return 2 + 2 * spec.limits.length
-}

@@ -1,7 +1,8 @@
-import { factsOf, kindOf } from '../limits/index.js'
+import { kindOf } from '../limits/index.js'
 import type { Fields } from '../limits/kind.js'
+import { ADMITTED, type Facts, FIRST, factsOf, PASSES, RECEIPT, STATE } from './facts.js'
 import { factsAt, observedRefusals, readEntry } from './reading.js'
-import { type Entry, type Facts, PASSES, type Spec, TICKS_PER_MS } from './store.js'
+import { type Entry, type Spec, TICKS_PER_MS } from './store.js'
 
 const HOUR = 3_600_000 * TICKS_PER_MS
 const NOTHING: Fields = { length: 0, at: () => 0 }
@@ -127,23 +128,23 @@ export function factsFrom(
 ): Facts {
   const now = { steady: ticks, wall: ticks, fresh: ticks }
   const facts = factsAt(ticks, entries)
-  let head = 2
+  let head = FIRST
   for (let i = 0; i < entries.length; i++) {
     const entry = entries[i] as Entry
     const value = values[i] as Value
     const fields = isAhead(value, entry.spec, ticks) ? NOTHING : value
     readEntry(facts, head, entry, fields, now, value.blockedUntil() - clock)
-    if (admitted === 1 && facts[head] === PASSES)
-      facts[head + 1] = kindOf(entry.spec).receipt(fields, now, entry.spec)
+    if (admitted === 1 && facts[head + STATE] === PASSES)
+      facts[head + RECEIPT] = kindOf(entry.spec).receipt(fields, now, entry.spec)
     head += factsOf(entry.spec)
   }
   if (admitted === undefined) return facts
-  facts[1] = admitted
+  facts[ADMITTED] = admitted
   const skipped = admitted === 1 && observedRefusals(entries, facts)
   if (!skipped) return facts
-  head = 2
+  head = FIRST
   for (const { spec } of entries) {
-    if (skipped.has(spec.rule) && facts[head] === PASSES) facts[head + 1] = 0
+    if (skipped.has(spec.rule) && facts[head + STATE] === PASSES) facts[head + RECEIPT] = 0
     head += factsOf(spec)
   }
   return facts

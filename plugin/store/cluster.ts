@@ -1,4 +1,5 @@
 import type { Awaitable } from '../awaitable.js'
+import { ADMITTED } from './facts.js'
 import { type Group, groupsOf, merge } from './groups.js'
 import type { Reserved, Reserver } from './reserver.js'
 import type { Entry, Settling } from './store.js'
@@ -74,7 +75,7 @@ export class Cluster implements Reserver {
 }
 
 function admits({ facts }: Reserved): boolean {
-  return facts === null || facts[1] === 1
+  return facts === null || facts[ADMITTED] === 1
 }
 
 /** The same store, asked about one identity at a time. */

@@ -1,12 +1,13 @@
 import { StoreUnavailableError } from '../errors.js'
 import { within } from '../within.js'
 import { CarryOver, type CarryOverOptions } from './carry-over.js'
+import { ADMITTED, type Facts } from './facts.js'
 import { inTime, unavailable } from './in-time.js'
 import type { Outage } from './outage.js'
 import { isWriteError } from './redis-errors.js'
 import type { Reserved, Reserver } from './reserver.js'
 import type { StandIn } from './stand-in.js'
-import type { Entry, Facts, Store } from './store.js'
+import type { Entry, Store } from './store.js'
 import { Substitute } from './substitute.js'
 import { takenOf } from './taken.js'
 
@@ -67,10 +68,10 @@ export class Fallback implements Reserver {
       const facts = await within(answer, timeout, unavailable)
       held?.release()
       // The store was lost meanwhile, and does not know what the memory has admitted since. So its answer is too late.
-      const late = !held && facts[1] === 1 && this.carryOver.concerns(outage)
+      const late = !held && facts[ADMITTED] === 1 && this.carryOver.concerns(outage)
       this.answered(outage, entries, asked, facts)
       if (late) return this.substitute.reserveAfter(answer, undefined, outage, entries, token)
-      const settling = facts[1] === 1 && this.standIn?.note(entries, facts, this.store, blockings)
+      const settling = facts[ADMITTED] === 1 && this.standIn?.note(entries, facts, this.store, blockings)
       return { facts, store: settling || this.store }
     } catch (error) {
       held?.release()
@@ -125,7 +126,7 @@ export class Fallback implements Reserver {
     const current = this.options.outageOf(entries)
     const lost = outage.lost || current.lost
     // An admission writes nothing if all its rules are only observed and would refuse.
-    const wrote = facts && facts[1] === 1 && (!lost || takenOf(entries, facts).length > 0)
+    const wrote = facts && facts[ADMITTED] === 1 && (!lost || takenOf(entries, facts).length > 0)
     outage.answered(wrote, asked)
     if (current.isLostSince(asked)) current.answered(wrote)
     if (!outage.lost && this.carryOver.waits(outage)) this.carryOver.start()

@@ -1,5 +1,16 @@
-import { factsOf } from '../limits/index.js'
-import { type Entry, type Facts, PASSES, UNKNOWN } from './store.js'
+import {
+  ADMITTED,
+  type Facts,
+  FIRST,
+  factsOf,
+  NOW,
+  PASSES,
+  RECEIPT,
+  RETURNS_IN,
+  STATE,
+  UNKNOWN
+} from './facts.js'
+import type { Entry } from './store.js'
 
 /** The entries of one identity: their keys carry one hash tag, so one node of a cluster has them all. */
 export interface Group {
@@ -31,22 +42,22 @@ export function merge(
   found: readonly (Facts | null)[]
 ): Facts {
   const asked = found.filter(facts => facts !== null)
-  const now = asked[0]?.[0] ?? 0
-  const admitted = asked.every(facts => facts[1] === 1)
+  const now = asked[0]?.[NOW] ?? 0
+  const admitted = asked.every(facts => facts[ADMITTED] === 1)
   const parts: number[][] = entries.map(() => [])
   for (const [g, group] of groups.entries()) {
     const facts = found[g] as Facts | null
-    let head = 2
+    let head = FIRST
     for (const [i, entry] of group.entries.entries()) {
       const { spec } = entry
       const part = facts?.slice(head, head + factsOf(spec)) ?? [UNKNOWN, ...Array(factsOf(spec) - 1).fill(0)]
-      const passes = part[0] === PASSES
+      const passes = part[STATE] === PASSES
       // What was counted before a group refused is given back, so no entry of a refusal has a receipt.
-      if (passes && !admitted) part[1] = 0
+      if (passes && !admitted) part[RECEIPT] = 0
       // Each node has its own clock, and waiting times go by that. But a refund names the end of the period in which it
       // was counted (`takenOf`), so that has to stay the same instant on the clock of the first group.
-      if (passes && spec.kind === 'count' && part[1] !== 0)
-        part[3] = (part[3] as number) + ((facts?.[0] as number) - now)
+      if (passes && spec.kind === 'count' && part[RECEIPT] !== 0)
+        part[RETURNS_IN] = (part[RETURNS_IN] as number) + ((facts?.[NOW] as number) - now)
       parts[group.places[i] as number] = part
       head += part.length
     }

@@ -1,5 +1,16 @@
-import { factsOf, isHeld, limitsOf } from '../limits/index.js'
-import { BLOCKED, type Entry, type Facts, isInForce, PASSES } from './store.js'
+import { isHeld, limitsOf } from '../limits/index.js'
+import {
+  BLOCKED,
+  BLOCKED_FOR,
+  type Facts,
+  factsOf,
+  PASSES,
+  PER_LIMIT,
+  RETURNS_IN,
+  STATE,
+  USED
+} from './facts.js'
+import { type Entry, isInForce } from './store.js'
 
 /** A decision that refused. Times are ticks of this process's clock. */
 export interface KnownRefusal {
@@ -23,7 +34,7 @@ export class KnownEntry {
   ) {}
 
   get state(): number {
-    return this.refusal.facts[this.head] as number
+    return this.refusal.facts[this.head + STATE] as number
   }
 
   /** Whether the entry refuses, or would if it were not observed. */
@@ -38,10 +49,11 @@ export class KnownEntry {
   get resets(): number[] {
     const { entry, head } = this
     const { facts } = this.refusal
-    const resets = limitsOf(entry).flatMap(({ max }, i) =>
-      (facts[head + 2 + i * 2] as number) >= max ? [facts[head + 3 + i * 2] as number] : []
-    )
-    return this.state === BLOCKED ? [facts[head + 1] as number, ...resets] : resets
+    const resets = limitsOf(entry).flatMap(({ max }, i) => {
+      const at = head + i * PER_LIMIT
+      return (facts[at + USED] as number) >= max ? [facts[at + RETURNS_IN] as number] : []
+    })
+    return this.state === BLOCKED ? [facts[head + BLOCKED_FOR] as number, ...resets] : resets
   }
 
   /** Writes the entry's facts as they are at the tick `now`. @param head where to write them */
@@ -49,13 +61,14 @@ export class KnownEntry {
     const { refusal, head: from } = this
     const known = refusal.facts
     const later = now - refusal.answered
-    facts[head] = this.state
+    facts[head + STATE] = this.state
     // The block has not ended: else the refusal would have.
-    facts[head + 1] = this.state === BLOCKED ? (known[from + 1] as number) - later : 0
-    for (let i = 2; i < factsOf(this.entry.spec); i += 2) {
-      const reset = known[from + i + 1] as number
-      facts[head + i] = known[from + i] as number
-      facts[head + i + 1] = reset === 0 ? 0 : Math.max(reset - later, 1)
+    facts[head + BLOCKED_FOR] = this.state === BLOCKED ? (known[from + BLOCKED_FOR] as number) - later : 0
+    const end = factsOf(this.entry.spec) - USED
+    for (let i = 0; i < end; i += PER_LIMIT) {
+      const reset = known[from + i + RETURNS_IN] as number
+      facts[head + i + USED] = known[from + i + USED] as number
+      facts[head + i + RETURNS_IN] = reset === 0 ? 0 : Math.max(reset - later, 1)
     }
   }
 }

@@ -1,7 +1,7 @@
-import { factsOf } from '../limits/index.js'
+import { ADMITTED, type Facts, FIRST, factsOf, NOW, STATE, UNKNOWN } from './facts.js'
 import { asksTheSame, isLasting, KnownEntry, type KnownRefusal } from './known-entry.js'
 import { factsAt } from './reading.js'
-import { type Entry, type Facts, UNKNOWN } from './store.js'
+import type { Entry } from './store.js'
 
 const NONE: readonly KnownEntry[] = []
 
@@ -37,7 +37,7 @@ export class KnownRefusals {
     const fleeting = new Set(entries.filter(entry => !isLasting(entry)).map(({ spec }) => spec.rule))
     const known: (KnownEntry | undefined)[] = new Array(entries.length)
     const refusal: KnownRefusal = { facts, answered, until: asked + this.ticks, entries: known }
-    let head = 2
+    let head = FIRST
     for (const [i, { spec, identity, value }] of entries.entries()) {
       // A copy, since a request's entry refers to its rule, which may be replaced before this is forgotten.
       const each = new KnownEntry({ spec, identity, value }, head, refusal)
@@ -68,14 +68,14 @@ export class KnownRefusals {
       if (!entry.spec.observed) first ??= found[i]?.refusal
     }
     if (first === undefined) return undefined
-    const facts = factsAt((first.facts[0] as number) + now - first.answered, entries)
-    facts[1] = 0
-    let head = 2
+    const facts = factsAt((first.facts[NOW] as number) + now - first.answered, entries)
+    facts[ADMITTED] = 0
+    let head = FIRST
     for (let i = 0; i < entries.length; i++) {
       const entry = entries[i] as Entry
       const known = found[i] ?? passedIn(found, entry)
       if (known) known.write(facts, head, now)
-      else facts[head] = UNKNOWN
+      else facts[head + STATE] = UNKNOWN
       head += factsOf(entry.spec)
     }
     return facts

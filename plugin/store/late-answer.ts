@@ -1,4 +1,5 @@
-import type { Entry, Facts, Store, Taken } from './store.js'
+import type { Facts } from './facts.js'
+import type { Entry, Store, Taken } from './store.js'
 import { locksOf, takenOf } from './taken.js'
 
 /**

@@ -1,20 +1,13 @@
 import { type Clock, systemClock } from '../clock.js'
 import { StoreFullError } from '../errors.js'
-import { factsOf, kindOf } from '../limits/index.js'
+import { kindOf } from '../limits/index.js'
 import type { Now } from '../limits/kind.js'
 import { Arena } from './arena.js'
 import { ArenaCell } from './arena-cell.js'
 import { Blocks } from './blocks.js'
+import { ADMITTED, type Facts, FIRST, factsOf, RECEIPT } from './facts.js'
 import { factsAt, observedRefusals, readEntry } from './reading.js'
-import {
-  type Entry,
-  type Facts,
-  type Store,
-  specInForce,
-  type Taken,
-  TICKS_PER_MS,
-  toTicks
-} from './store.js'
+import { type Entry, type Store, specInForce, type Taken, TICKS_PER_MS, toTicks } from './store.js'
 import { takenOf } from './taken.js'
 
 interface MemoryOptions {
@@ -70,9 +63,9 @@ export class MemoryStore implements Store {
     const now = this.now()
     this.arena.expire(now.steady, entries.length * 2)
     const facts = this.read(entries, now)
-    if (facts[1] === 0) return facts
+    if (facts[ADMITTED] === 0) return facts
     const skipped = observedRefusals(entries, facts)
-    let head = 2
+    let head = FIRST
     for (const entry of entries) {
       const { spec } = entry
       if (!skipped?.has(spec.rule)) {
@@ -82,7 +75,7 @@ export class MemoryStore implements Store {
           this.undo(takenOf(entries, facts), token)
           throw new StoreFullError()
         }
-        facts[head + 1] = receipt
+        facts[head + RECEIPT] = receipt
       }
       head += factsOf(spec)
     }
@@ -182,7 +175,7 @@ export class MemoryStore implements Store {
   private read(entries: readonly Entry[], now: Now): number[] {
     this.arena.findAll(entries)
     const facts = factsAt(now.wall, entries)
-    let head = 2
+    let head = FIRST
     for (const entry of entries) {
       this.mark(entry)
       const blockedFor = this.blocks.left(entry, now.steady)

@@ -1,6 +1,19 @@
-import { factsOf, kindOf } from '../limits/index.js'
+import { kindOf } from '../limits/index.js'
 import type { Fields, Now } from '../limits/kind.js'
-import { BLOCKED, type Entry, type Facts, PASSES, REFUSES } from './store.js'
+import {
+  ADMITTED,
+  BLOCKED,
+  BLOCKED_FOR,
+  type Facts,
+  FIRST,
+  factsOf,
+  NOW,
+  PASSES,
+  REFUSES,
+  STATE,
+  USED
+} from './facts.js'
+import type { Entry } from './store.js'
 
 // As long as the longest facts so far. The fraction makes V8 keep doubles in it from the start, since the clock is no
 // small integer.
@@ -12,12 +25,12 @@ const blank = [0.5]
  * @param now ticks of the wall clock
  */
 export function factsAt(now: number, entries: readonly Entry[]): number[] {
-  let length = 2
+  let length = FIRST
   for (const { spec } of entries) length += factsOf(spec)
   while (blank.length < length) blank.push(0)
   const facts = blank.slice(0, length)
-  facts[0] = now
-  facts[1] = 1
+  facts[NOW] = now
+  facts[ADMITTED] = 1
   return facts
 }
 
@@ -35,18 +48,18 @@ export function readEntry(
   blockedFor: number
 ): void {
   const { spec } = entry
-  const passes = kindOf(spec).read(facts, head + 2, fields, now, entry) && blockedFor <= 0
-  facts[head] = passes ? PASSES : blockedFor > 0 ? BLOCKED : REFUSES
-  facts[head + 1] = Math.max(blockedFor, 0)
-  if (!passes && !spec.observed) facts[1] = 0
+  const passes = kindOf(spec).read(facts, head + USED, fields, now, entry) && blockedFor <= 0
+  facts[head + STATE] = passes ? PASSES : blockedFor > 0 ? BLOCKED : REFUSES
+  facts[head + BLOCKED_FOR] = Math.max(blockedFor, 0)
+  if (!passes && !spec.observed) facts[ADMITTED] = 0
 }
 
 /** The numbers of observed rules that would refuse, which are therefore not counted; undefined when there are none. */
 export function observedRefusals(entries: readonly Entry[], facts: Facts): Set<number> | undefined {
   let refused: Set<number> | undefined
-  let head = 2
+  let head = FIRST
   for (const { spec } of entries) {
-    if (spec.observed && facts[head] !== PASSES) {
+    if (spec.observed && facts[head + STATE] !== PASSES) {
       refused ??= new Set()
       refused.add(spec.rule)
     }

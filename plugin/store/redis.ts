@@ -2,18 +2,11 @@ import { kindOf } from '../limits/index.js'
 import { type Answer, factsFrom, Value } from './answer.js'
 import { Calls } from './calls.js'
 import { type Argument, type IoredisExtras, isSharded, type RedisClient } from './client.js'
+import type { Facts } from './facts.js'
 import { Mixtures, pastOf } from './mixtures.js'
 import { type Caller, retry } from './retry.js'
 import { type Script, scripts } from './scripts.js'
-import {
-  type Entry,
-  EPOCH_MS,
-  type Facts,
-  type Store,
-  specInForce,
-  type Taken,
-  TICKS_PER_MS
-} from './store.js'
+import { type Entry, EPOCH_MS, type Store, specInForce, type Taken, TICKS_PER_MS } from './store.js'
 
 const NONE = Buffer.alloc(0)
 /**

@@ -1,8 +1,9 @@
 import { type Clock, systemClock } from '../clock.js'
-import { factsOf, isHeld } from '../limits/index.js'
+import { isHeld } from '../limits/index.js'
+import { ADMITTED, type Facts, FIRST, factsOf, PASSES, STATE } from './facts.js'
 import { KnownRefusals } from './known-refusals.js'
 import type { Reserved, Reserver } from './reserver.js'
-import { type Entry, type Facts, isInForce, PASSES, type Store, TICKS_PER_MS } from './store.js'
+import { type Entry, isInForce, type Store, TICKS_PER_MS } from './store.js'
 import { watched } from './watched.js'
 
 interface RefusalCacheOptions {
@@ -60,7 +61,7 @@ export class RefusalCache {
     const sure = store.name === reserver.store.name && endings === this.endings
     if (!sure || !facts) return reserved
     this.correct(entries, facts)
-    if (facts[1] === 0) this.known.remember(entries, facts, asked, this.now())
+    if (facts[ADMITTED] === 0) this.known.remember(entries, facts, asked, this.now())
     // What a request admits under a rule that was replaced since, the rule in force may have refused: a value that is
     // counted passes.
     else this.forget(entries.filter(({ spec }) => !isInForce(spec)))
@@ -72,9 +73,9 @@ export class RefusalCache {
    * asked about though its refusal is known.
    */
   private correct(entries: readonly Entry[], facts: Facts): void {
-    let head = 2
+    let head = FIRST
     for (const entry of entries) {
-      if (entry.spec.observed && facts[head] === PASSES) this.known.drop(entry)
+      if (entry.spec.observed && facts[head + STATE] === PASSES) this.known.drop(entry)
       head += factsOf(entry.spec)
     }
   }

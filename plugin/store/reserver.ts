@@ -1,5 +1,6 @@
 import { type Awaitable, isPromise } from '../awaitable.js'
-import type { Entry, Facts, Settling, Store } from './store.js'
+import type { Facts } from './facts.js'
+import type { Entry, Settling, Store } from './store.js'
 
 /** The facts of a decision and the store that has counted it. Without facts it is admitted, and counted nowhere. */
 export interface Reserved {

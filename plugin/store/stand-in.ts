@@ -1,8 +1,9 @@
 import { setImmediate } from 'node:timers'
 import { isHeld } from '../limits/index.js'
+import type { Facts } from './facts.js'
 import { CLEARED, CLEARING, Journal } from './journal.js'
 import type { MemoryStore } from './memory.js'
-import type { Entry, Facts, Settling, Store, Taken } from './store.js'
+import type { Entry, Settling, Store, Taken } from './store.js'
 import { takenOf } from './taken.js'
 import { WatchedSettling } from './watched.js'
 

@@ -1,5 +1,6 @@
 import type { Awaitable } from '../awaitable.js'
 import type { Period } from '../calendar.js'
+import type { Facts } from './facts.js'
 
 /**
  * What every store does. The memory store and the Redis store both do what is said here.
@@ -115,23 +116,6 @@ export interface Taken<E extends Entry = Entry> {
   /** End of the calendar period it was counted in, in ticks; 0 for other kinds. */
   ends: number
 }
-
-export const REFUSES = 0
-export const PASSES = 1
-export const BLOCKED = 2
-/**
- * The entry was not asked about: it was left out by the refusal cache, or is on a lost node of a cluster with
- * `onStoreError: 'allow'`. Its other facts mean nothing.
- */
-export const UNKNOWN = 3
-
-/**
- * What a store answers, as one flat list: `now` (ticks of the wall clock), admitted (1 or 0), then for each entry its
- * state (REFUSES, PASSES, BLOCKED), its receipt (0 when nothing was counted; for a blocked entry the ticks until its
- * block ends, Infinity without an end), and for each of its limits two numbers: how many were used before this one, and
- * the ticks until a slot returns (for a count until its period ends; else 0 when none is used).
- */
-export type Facts = readonly number[]
 
 export interface Store {
   readonly name: string

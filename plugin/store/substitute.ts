@@ -1,13 +1,14 @@
 import { StoreUnavailableError } from '../errors.js'
 import { isHeld } from '../limits/index.js'
 import type { CarryOver } from './carry-over.js'
+import { ADMITTED, type Facts } from './facts.js'
 import { LateAnswer } from './late-answer.js'
 import type { MemoryStore } from './memory.js'
 import type { Outage } from './outage.js'
 import { isQueued } from './redis-errors.js'
 import type { Reserved, Reserver } from './reserver.js'
 import { isSend, type StandIn } from './stand-in.js'
-import type { Entry, Facts, Taken } from './store.js'
+import type { Entry, Taken } from './store.js'
 import { takenOf } from './taken.js'
 import { WatchedSettling } from './watched.js'
 
@@ -38,7 +39,7 @@ export class Substitute {
   ): Promise<Reserved> {
     const reserved = await this.decide(entries, token)
     const { facts, store } = reserved
-    const taken = facts?.[1] === 1 ? takenOf(entries, facts).filter(({ entry }) => isSend(entry)) : []
+    const taken = facts?.[ADMITTED] === 1 ? takenOf(entries, facts).filter(({ entry }) => isSend(entry)) : []
     if (taken.length === 0) return reserved
     return { facts, store: this.carryOver.queue(taken, outage, store, uncounted) }
   }
@@ -56,7 +57,7 @@ export class Substitute {
   ): Promise<Reserved> {
     const late = new LateAnswer(entries, token, answer, this.store.refund, this.onRefundFailed)
     const uncounted = answer.then(
-      facts => facts[1] !== 1,
+      facts => facts[ADMITTED] !== 1,
       () => true
     )
     let admitted = false
@@ -64,7 +65,7 @@ export class Substitute {
       const { facts, store } = isQueued(error)
         ? await this.decide(entries, token)
         : await this.reserve(outage, entries, token, uncounted)
-      admitted = facts === null || facts[1] === 1
+      admitted = facts === null || facts[ADMITTED] === 1
       if (facts === null) {
         // No settlement follows a decision that was counted nowhere, so the locks of a late answer are released here.
         late.giveBack(({ spec }) => isHeld(spec))
@@ -88,7 +89,7 @@ export class Substitute {
     const { means } = this
     const reserved = await this.decide(entries, token)
     const { facts } = reserved
-    if (facts?.[1] !== 1) return { refused: reserved, release() {} }
+    if (facts?.[ADMITTED] !== 1) return { refused: reserved, release() {} }
     return { release: () => typeof means === 'object' && means.release(takenOf(entries, facts), token) }
   }
 

@@ -1,14 +1,16 @@
-import { factsOf, isHeld } from '../limits/index.js'
-import { type Entry, type Facts, PASSES, type Taken } from './store.js'
+import { isHeld } from '../limits/index.js'
+import { type Facts, FIRST, factsOf, NOW, PASSES, RECEIPT, RETURNS_IN, STATE } from './facts.js'
+import type { Entry, Taken } from './store.js'
 
 /** The slots that a reservation counted, in the form that `refund` takes. */
 export function takenOf<E extends Entry>(entries: readonly E[], facts: Facts): Taken<E>[] {
   const taken: Taken<E>[] = []
-  let head = 2
+  let head = FIRST
   for (const entry of entries) {
-    const receipt = facts[head + 1] as number
-    const ends = entry.spec.kind === 'count' ? (facts[0] as number) + (facts[head + 3] as number) : 0
-    if (facts[head] === PASSES && receipt !== 0) taken.push({ entry, receipt, ends })
+    const receipt = facts[head + RECEIPT] as number
+    const ends =
+      entry.spec.kind === 'count' ? (facts[NOW] as number) + (facts[head + RETURNS_IN] as number) : 0
+    if (facts[head + STATE] === PASSES && receipt !== 0) taken.push({ entry, receipt, ends })
     head += factsOf(entry.spec)
   }
   return taken
@@ -20,9 +22,9 @@ export function takenOf<E extends Entry>(entries: readonly E[], facts: Facts): T
  */
 export function uncounted(entries: readonly Entry[], facts: Facts, given: readonly Taken[]): Facts {
   const left = [...facts]
-  let head = 2
+  let head = FIRST
   for (const entry of entries) {
-    if (entry.spec.kind !== 'distinct' && given.some(each => each.entry === entry)) left[head + 1] = 0
+    if (entry.spec.kind !== 'distinct' && given.some(each => each.entry === entry)) left[head + RECEIPT] = 0
     head += factsOf(entry.spec)
   }
   return left

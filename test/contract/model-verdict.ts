@@ -1,5 +1,6 @@
 import { isHeld } from '../../plugin/limits/index.js'
-import { BLOCKED, type Entry, type Limit, PASSES, TICKS_PER_MS } from '../../plugin/store/store.js'
+import { BLOCKED, PASSES } from '../../plugin/store/facts.js'
+import { type Entry, type Limit, TICKS_PER_MS } from '../../plugin/store/store.js'
 import type { Verdict, Violation } from '../../plugin/verdict.js'
 import type { Model, ModelEntry, ModelFacts, Slot } from './model.js'
 

@@ -1,14 +1,7 @@
 import { Temporal } from 'temporal-polyfill'
 import { isHeld } from '../../plugin/limits/index.js'
-import {
-  BLOCKED,
-  type CountSpec,
-  type Entry,
-  EPOCH_MS,
-  PASSES,
-  REFUSES,
-  TICKS_PER_MS
-} from '../../plugin/store/store.js'
+import { BLOCKED, PASSES, REFUSES } from '../../plugin/store/facts.js'
+import { type CountSpec, type Entry, EPOCH_MS, TICKS_PER_MS } from '../../plugin/store/store.js'
 
 /** One send that was counted, from this instant on. */
 export interface Slot {

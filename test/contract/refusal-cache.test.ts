@@ -1,10 +1,11 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { isHeld } from '../../plugin/limits/index.js'
+import { BLOCKED, PASSES, UNKNOWN } from '../../plugin/store/facts.js'
 import { RedisStore } from '../../plugin/store/redis.js'
 import { RefusalCache } from '../../plugin/store/refusal-cache.js'
 import { alone, type Reserver } from '../../plugin/store/reserver.js'
-import { BLOCKED, type Entry, PASSES, type Store, TICKS_PER_MS, UNKNOWN } from '../../plugin/store/store.js'
+import { type Entry, type Store, TICKS_PER_MS } from '../../plugin/store/store.js'
 import { startRedis } from '../helper/redis.js'
 import {
   alike,

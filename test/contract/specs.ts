@@ -1,15 +1,14 @@
 import { createHash, randomBytes } from 'node:crypto'
 import type { Period } from '../../plugin/calendar.js'
-import {
-  BLOCKED,
-  type CountSpec,
-  type DistinctSpec,
-  type Entry,
-  type Facts,
-  type LockSpec,
-  type LogSpec,
-  type Spec,
-  type Taken
+import { BLOCKED, type Facts } from '../../plugin/store/facts.js'
+import type {
+  CountSpec,
+  DistinctSpec,
+  Entry,
+  LockSpec,
+  LogSpec,
+  Spec,
+  Taken
 } from '../../plugin/store/store.js'
 
 const PERIOD_MS = { hour: 3_600_000, day: 86_400_000, week: 604_800_000, month: 2_592_000_000 }

@@ -1,6 +1,7 @@
 import t from 'tap'
+import { ADMITTED, BLOCKED, PASSES, REFUSES } from '../../plugin/store/facts.js'
 import { RedisStore } from '../../plugin/store/redis.js'
-import { BLOCKED, type Entry, PASSES, REFUSES, type Spec } from '../../plugin/store/store.js'
+import type { Entry, Spec } from '../../plugin/store/store.js'
 import {
   count,
   entry,
@@ -228,7 +229,7 @@ t.test('of many clients that ask for the last slots on all nodes at once, one is
     const all = stores.flatMap((each, i) =>
       Array.from({ length: 5 }, () => each.reserve(orders[i] as Entry[], token()))
     )
-    const winners = (await Promise.all(all)).filter(facts => facts[1] === 1)
+    const winners = (await Promise.all(all)).filter(facts => facts[ADMITTED] === 1)
     t.equal(winners.length, 1)
     t.strictSame(await used(entries), [1, 1, 1])
   }

@@ -1,6 +1,7 @@
 import t from 'tap'
 import type { RuleEntry } from '../../plugin/states.js'
-import { BLOCKED, type Entry, type Facts, PASSES, REFUSES } from '../../plugin/store/store.js'
+import { BLOCKED, type Facts, PASSES, REFUSES } from '../../plugin/store/facts.js'
+import type { Entry } from '../../plugin/store/store.js'
 import { type Verdict, verdictFrom } from '../../plugin/verdict.js'
 import { count, distinct, entry, lock, log } from '../contract/specs.js'
 

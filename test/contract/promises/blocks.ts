@@ -1,4 +1,5 @@
-import { BLOCKED, PASSES, REFUSES, type Taken } from '../../../plugin/store/store.js'
+import { BLOCKED, PASSES, REFUSES } from '../../../plugin/store/facts.js'
+import type { Taken } from '../../../plugin/store/store.js'
 import { count, entry, lock, log, type NamedFacts, observed, oneRule } from '../specs.js'
 import { counted, day, hour, type Promised, states } from './subject.js'
 

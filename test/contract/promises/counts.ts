@@ -1,4 +1,5 @@
-import { type Entry, REFUSES, type Taken } from '../../../plugin/store/store.js'
+import { REFUSES } from '../../../plugin/store/facts.js'
+import type { Entry, Taken } from '../../../plugin/store/store.js'
 import { count, entry } from '../specs.js'
 import { day, hour, type Promised } from './subject.js'
 

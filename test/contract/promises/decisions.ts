@@ -1,4 +1,5 @@
-import { type Entry, PASSES, REFUSES } from '../../../plugin/store/store.js'
+import { PASSES, REFUSES } from '../../../plugin/store/facts.js'
+import type { Entry } from '../../../plugin/store/store.js'
 import { count, entry, lock, log, type NamedFacts, observed, oneRule } from '../specs.js'
 import { counted, hour, type Promised, states } from './subject.js'
 

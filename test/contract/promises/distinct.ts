@@ -1,4 +1,5 @@
-import { BLOCKED, type Entry, PASSES, REFUSES, type Taken } from '../../../plugin/store/store.js'
+import { BLOCKED, PASSES, REFUSES } from '../../../plugin/store/facts.js'
+import type { Entry, Taken } from '../../../plugin/store/store.js'
 import { distinct, entry, log, observed, sentTo, takenOf } from '../specs.js'
 import type { Promised, Subject } from './subject.js'
 

@@ -1,4 +1,4 @@
-import { REFUSES } from '../../../plugin/store/store.js'
+import { REFUSES } from '../../../plugin/store/facts.js'
 import { entry, log } from '../specs.js'
 import { day, hour, type Promised } from './subject.js'
 

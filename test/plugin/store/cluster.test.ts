@@ -1,19 +1,12 @@
 import t from 'tap'
 import { Cluster, type Nodes } from '../../../plugin/store/cluster.js'
+import { BLOCKED, type Facts, PASSES, UNKNOWN } from '../../../plugin/store/facts.js'
 import { Fallback } from '../../../plugin/store/fallback.js'
 import { groupsOf, merge } from '../../../plugin/store/groups.js'
 import { MemoryStore } from '../../../plugin/store/memory.js'
 import { Outage } from '../../../plugin/store/outage.js'
 import { isKeyError } from '../../../plugin/store/redis-errors.js'
-import {
-  BLOCKED,
-  type Entry,
-  type Facts,
-  PASSES,
-  type Store,
-  TICKS_PER_MS,
-  UNKNOWN
-} from '../../../plugin/store/store.js'
+import { type Entry, type Store, TICKS_PER_MS } from '../../../plugin/store/store.js'
 import { watched } from '../../../plugin/store/watched.js'
 import { count, entry, log, named, usedOf } from '../../contract/specs.js'
 import { until } from '../../helper/until.js'

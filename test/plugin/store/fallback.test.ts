@@ -2,6 +2,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { Redis, type RedisOptions } from 'ioredis'
 import t, { type Test } from 'tap'
 import { limitPlugin } from '../../../plugin/index.js'
+import { BLOCKED, type Facts, PASSES, REFUSES } from '../../../plugin/store/facts.js'
 import { Fallback, type FallbackOptions } from '../../../plugin/store/fallback.js'
 import { MemoryStore } from '../../../plugin/store/memory.js'
 import { Outage } from '../../../plugin/store/outage.js'
@@ -10,17 +11,7 @@ import { isKeyError } from '../../../plugin/store/redis-errors.js'
 import { alone, type Reserved } from '../../../plugin/store/reserver.js'
 import { RedisServer } from '../../../plugin/store/server.js'
 import { StandIn } from '../../../plugin/store/stand-in.js'
-import {
-  BLOCKED,
-  type Entry,
-  type Facts,
-  PASSES,
-  REFUSES,
-  type Spec,
-  type Store,
-  type Taken,
-  toTicks
-} from '../../../plugin/store/store.js'
+import { type Entry, type Spec, type Store, type Taken, toTicks } from '../../../plugin/store/store.js'
 import { locksOf } from '../../../plugin/store/taken.js'
 import { watched } from '../../../plugin/store/watched.js'
 import { count, entry, lock, log, named, observed, takenOf, token, usedOf } from '../../contract/specs.js'

@@ -1,9 +1,10 @@
 import t from 'tap'
 import type { RedisClient } from '../../../plugin/store/client.js'
+import type { Facts } from '../../../plugin/store/facts.js'
 import { Fallback } from '../../../plugin/store/fallback.js'
 import { isRedirectError, nodesOf, outagesOf, slotOf } from '../../../plugin/store/nodes.js'
 import { Outage } from '../../../plugin/store/outage.js'
-import type { Entry, Facts, Store } from '../../../plugin/store/store.js'
+import type { Entry, Store } from '../../../plugin/store/store.js'
 
 t.test('the first hash tag of a key, even in a prefix of the client, says its node, mapped by natMap', t => {
   const slots: string[][] = []

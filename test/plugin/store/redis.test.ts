@@ -2,8 +2,9 @@ import { once } from 'node:events'
 import type { Redis } from 'ioredis'
 import t from 'tap'
 import { limitPlugin, type Rule } from '../../../plugin/index.js'
+import { ADMITTED, BLOCKED, type Facts, REFUSES } from '../../../plugin/store/facts.js'
 import { RedisStore } from '../../../plugin/store/redis.js'
-import { BLOCKED, type Entry, type Facts, REFUSES, TICKS_PER_MS } from '../../../plugin/store/store.js'
+import { type Entry, TICKS_PER_MS } from '../../../plugin/store/store.js'
 import {
   count,
   distinct,
@@ -412,7 +413,7 @@ t.test(
     await begun.reserve(decision('known'), '')
     const asked = ['new', 'known'].map(who => store.reserve(decision(who), ''))
     t.strictSame(
-      (await Promise.all(asked)).map(facts => facts[1]),
+      (await Promise.all(asked)).map(facts => facts[ADMITTED]),
       [1, 0]
     )
   }
@@ -432,7 +433,7 @@ t.test('decisions behind one that is asked again for its periods are all admitte
     await new Promise(setImmediate)
   }
   t.strictSame(
-    (await Promise.all(all)).filter(facts => facts[1] !== 1),
+    (await Promise.all(all)).filter(facts => facts[ADMITTED] !== 1),
     []
   )
 })
@@ -594,12 +595,12 @@ t.test('a client that pipelines by itself decides the same way', async t => {
     [0, 0]
   ])
     t.strictSame(
-      (await ask()).map(facts => facts[1]),
+      (await ask()).map(facts => facts[ADMITTED]),
       admitted
     )
   await client.script('FLUSH')
   t.strictSame(
-    (await ask()).map(facts => facts[1]),
+    (await ask()).map(facts => facts[ADMITTED]),
     [0, 0],
     'the same when scripts have to be sent'
   )

@@ -6,13 +6,14 @@ import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import { type DecisionEvent, limitPlugin, type Rule, type SendLimitOptions } from '../../../plugin/index.js'
 import { Cluster } from '../../../plugin/store/cluster.js'
+import { REFUSES, UNKNOWN } from '../../../plugin/store/facts.js'
 import { Fallback } from '../../../plugin/store/fallback.js'
 import { Outage } from '../../../plugin/store/outage.js'
 import { RedisStore } from '../../../plugin/store/redis.js'
 import { isKeyError } from '../../../plugin/store/redis-errors.js'
 import { RefusalCache } from '../../../plugin/store/refusal-cache.js'
 import { alone } from '../../../plugin/store/reserver.js'
-import { type Entry, REFUSES, type Spec, UNKNOWN } from '../../../plugin/store/store.js'
+import type { Entry, Spec } from '../../../plugin/store/store.js'
 import {
   count,
   distinct,

@@ -2,17 +2,11 @@ import { deepStrictEqual } from 'node:assert/strict'
 import { mock } from 'node:test'
 import fc from 'fast-check'
 import t from 'tap'
+import { ADMITTED, BLOCKED, PASSES, REFUSES } from '../../../plugin/store/facts.js'
 import { Journal } from '../../../plugin/store/journal.js'
 import { MemoryStore } from '../../../plugin/store/memory.js'
 import { StandIn } from '../../../plugin/store/stand-in.js'
-import {
-  BLOCKED,
-  type Entry,
-  PASSES,
-  REFUSES,
-  type Settling,
-  type Taken
-} from '../../../plugin/store/store.js'
+import type { Entry, Settling, Taken } from '../../../plugin/store/store.js'
 import { watched } from '../../../plugin/store/watched.js'
 import { seeded } from '../../contract/history.js'
 import {
@@ -54,7 +48,7 @@ function open({ maxKeys = 1_000, ahead = 0 } = {}) {
     const taken = takenOf(entries, named(entries, facts))
     return {
       taken,
-      counted: facts[1] === 1 ? standIn.note(entries, facts, primary, standIn.blockings) : primary
+      counted: facts[ADMITTED] === 1 ? standIn.note(entries, facts, primary, standIn.blockings) : primary
     }
   }
   const used = (entries: readonly Entry[], store: MemoryStore = standIn.caughtUp()) =>
