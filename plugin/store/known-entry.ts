@@ -1,15 +1,5 @@
 import { isHeld, limitsOf } from '../limits/index.js'
-import {
-  BLOCKED,
-  BLOCKED_FOR,
-  type Facts,
-  factsOf,
-  PASSES,
-  PER_LIMIT,
-  RETURNS_IN,
-  STATE,
-  USED
-} from './facts.js'
+import { BLOCKED, BLOCKED_FOR, type Facts, PASSES, PER_LIMIT, RETURNS_IN, STATE, USED } from './facts.js'
 import { type Entry, isInForce } from './store.js'
 
 /** A decision that refused. Times are ticks of this process's clock. */
@@ -64,8 +54,8 @@ export class KnownEntry {
     facts[head + STATE] = this.state
     // The block has not ended: else the refusal would have.
     facts[head + BLOCKED_FOR] = this.state === BLOCKED ? (known[from + BLOCKED_FOR] as number) - later : 0
-    const end = factsOf(this.entry.spec) - USED
-    for (let i = 0; i < end; i += PER_LIMIT) {
+    const { limits } = this.entry.spec
+    for (let i = 0; i < limits.length * PER_LIMIT; i += PER_LIMIT) {
       const reset = known[from + i + RETURNS_IN] as number
       facts[head + i + USED] = known[from + i + USED] as number
       facts[head + i + RETURNS_IN] = reset === 0 ? 0 : Math.max(reset - later, 1)
