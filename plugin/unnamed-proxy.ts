@@ -28,13 +28,15 @@ export class UnnamedProxy {
   constructor(private readonly log: FastifyBaseLogger) {}
 
   /** Looks at a request on which the plan has decided. */
-  see({ byAddress }: Plan, { raw, headers, ip }: FastifyRequest): void {
+  see({ byAddress }: Plan, request: FastifyRequest): void {
     if (this.looks === 0 || byAddress.length === 0) return
     this.looks--
-    if (headers['x-forwarded-for'] === undefined) return
+    if (!request.headers['x-forwarded-for']) return
     // Undefined where the connection is gone, over HTTP/2 also the socket.
-    const address = (raw as { socket?: FastifyRequest['socket'] }).socket?.remoteAddress
-    if (address === undefined || ip !== address || !isNear(address)) return
+    const address = (request.raw as { socket?: FastifyRequest['socket'] }).socket?.remoteAddress
+    if (address === undefined || !isNear(address)) return
+    // `ip` would not tell: behind a proxy that is named, it may be the proxy's own address.
+    if (request.ips !== undefined && request.ips.length > 1) return
     this.looks = 0
     this.log.warn(
       `trustProxy does not name ${address}, which sends X-Forwarded-For: if it is a proxy, all clients behind it count as one for the rules ${byAddress.join(', ')}`

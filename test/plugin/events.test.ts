@@ -305,6 +305,9 @@ t.test('a proxy that trustProxy does not name is warned of, once', async t => {
     [false, '127.0.0.1', {}, undefined],
     [false, '198.51.100.7', forwarded, undefined],
     ['10.0.0.0/8', '10.1.2.3', forwarded, undefined],
+    // A check or a job of the proxy's own machine comes through the proxy, too.
+    ['10.0.0.0/8', '10.1.2.3', { 'x-forwarded-for': '10.1.2.3' }, undefined],
+    ['10.0.0.0/8', '10.1.2.3', { 'x-forwarded-for': '' }, undefined],
     [true, '10.1.2.3', forwarded, undefined]
   ]
   for (const [trustProxy, remoteAddress, headers, warned] of table) {
