@@ -1,16 +1,5 @@
 import { limitsOf } from './limits/index.js'
-import {
-  type Facts,
-  FIRST,
-  factsOf,
-  PASSES,
-  PER_LIMIT,
-  RECEIPT,
-  RETURNS_IN,
-  STATE,
-  UNKNOWN,
-  USED
-} from './store/facts.js'
+import { type Facts, FIRST, factsOf, PASSES, PER_LIMIT, RECEIPT, UNKNOWN, USED } from './store/facts.js'
 import { type Entry, type Limit, TICKS_PER_MS } from './store/store.js'
 
 /** What is left of one limit. */
@@ -87,15 +76,16 @@ export class States {
  * @param head where the entry's facts begin
  */
 export function limitsAt(head: number, entry: Entry, facts: Facts): readonly LimitState[] {
-  if (facts[head + STATE] === UNKNOWN) return NONE
+  if (facts[head] === UNKNOWN) return NONE
   const counted = isCounted(facts, head)
   const limits = limitsOf(entry)
   const states: LimitState[] = new Array(limits.length)
+  let at = head + USED
   for (let i = 0; i < limits.length; i++) {
     const { max, windowMs } = limits[i] as Limit
-    const at = head + i * PER_LIMIT
-    const used = facts[at + USED] as number
-    const resetMs = resetOf(entry, used, counted, windowMs, facts[at + RETURNS_IN] as number)
+    const used = facts[at] as number
+    const resetMs = resetOf(entry, used, counted, windowMs, facts[at + 1] as number)
+    at += PER_LIMIT
     states[i] = { max, remaining: Math.max(max - used - Number(counted), 0), resetMs, windowMs }
   }
   return states
@@ -103,7 +93,7 @@ export function limitsAt(head: number, entry: Entry, facts: Facts): readonly Lim
 
 /** Whether an entry was counted. @param head where the entry's facts begin */
 export function isCounted(facts: Facts, head: number): boolean {
-  return facts[head + STATE] === PASSES && facts[head + RECEIPT] !== 0
+  return facts[head] === PASSES && facts[head + RECEIPT] !== 0
 }
 
 function resetOf(entry: Entry, used: number, counted: boolean, windowMs: number, reset: number): number {

@@ -1,6 +1,6 @@
 import { isHeld, kindOf } from './limits/index.js'
 import { isCounted, limitsAt, type RuleEntry, type RuleState, States } from './states.js'
-import { ADMITTED, BLOCKED, BLOCKED_FOR, type Facts, FIRST, factsOf, STATE } from './store/facts.js'
+import { ADMITTED, BLOCKED, BLOCKED_FOR, type Facts, FIRST, factsOf } from './store/facts.js'
 import { TICKS_PER_MS } from './store/store.js'
 
 /** A limit that refuses; or a block or a filter that does, with a `windowMs` of 0. */
@@ -54,7 +54,7 @@ export function verdictFrom(applied: readonly RuleEntry[], facts: Facts): Verdic
     const { name, spec } = each
     const violated = spec.observed ? verdict.observed : verdict.violated
     const counted = isCounted(facts, head)
-    if (facts[head + STATE] === BLOCKED) {
+    if (facts[head] === BLOCKED) {
       const blockedMs = blockedFor(facts[head + BLOCKED_FOR] as number)
       const known = violated.find(({ rule, windowMs }) => rule === name && windowMs === 0)
       // A rule is listed once, however many entries it has, with the time until the last of their blocks ends.

@@ -1,6 +1,6 @@
 import { kindOf } from '../limits/index.js'
 import type { Fields } from '../limits/kind.js'
-import { ADMITTED, type Facts, FIRST, factsOf, PASSES, RECEIPT, STATE } from './facts.js'
+import { ADMITTED, type Facts, FIRST, factsOf, PASSES, RECEIPT } from './facts.js'
 import { factsAt, observedRefusals, readEntry } from './reading.js'
 import { type Entry, type Spec, TICKS_PER_MS } from './store.js'
 
@@ -134,7 +134,7 @@ export function factsFrom(
     const value = values[i] as Value
     const fields = isAhead(value, entry.spec, ticks) ? NOTHING : value
     readEntry(facts, head, entry, fields, now, value.blockedUntil() - clock)
-    if (admitted === 1 && facts[head + STATE] === PASSES)
+    if (admitted === 1 && facts[head] === PASSES)
       facts[head + RECEIPT] = kindOf(entry.spec).receipt(fields, now, entry.spec)
     head += factsOf(entry.spec)
   }
@@ -144,7 +144,7 @@ export function factsFrom(
   if (!skipped) return facts
   head = FIRST
   for (const { spec } of entries) {
-    if (skipped.has(spec.rule) && facts[head + STATE] === PASSES) facts[head + RECEIPT] = 0
+    if (skipped.has(spec.rule) && facts[head] === PASSES) facts[head + RECEIPT] = 0
     head += factsOf(spec)
   }
   return facts

@@ -1,6 +1,6 @@
 /**
  * What a store answers, as one flat list: `NOW` and `ADMITTED`, then the facts of each entry, from `FIRST` on, in the
- * order in which the store was asked. Those of one entry begin at its "head".
+ * order in which the store was asked. Those of one entry begin at its "head", with its state: `PASSES`, for example.
  */
 export type Facts = readonly number[]
 
@@ -13,8 +13,6 @@ export const FIRST = 2
 
 // Places in the facts of an entry, from its head on.
 
-/** One of the states below. */
-export const STATE = 0
 /** The receipt; 0 when nothing was counted. */
 export const RECEIPT = 1
 /** Of a blocked entry, in place of the receipt: the ticks until its block ends, Infinity without an end. */

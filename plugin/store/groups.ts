@@ -1,15 +1,4 @@
-import {
-  ADMITTED,
-  type Facts,
-  FIRST,
-  factsOf,
-  NOW,
-  PASSES,
-  RECEIPT,
-  RETURNS_IN,
-  STATE,
-  UNKNOWN
-} from './facts.js'
+import { ADMITTED, type Facts, FIRST, factsOf, NOW, PASSES, RECEIPT, RETURNS_IN, UNKNOWN } from './facts.js'
 import type { Entry } from './store.js'
 
 /** The entries of one identity: their keys carry one hash tag, so one node of a cluster has them all. */
@@ -51,7 +40,7 @@ export function merge(
     for (const [i, entry] of group.entries.entries()) {
       const { spec } = entry
       const part = facts?.slice(head, head + factsOf(spec)) ?? [UNKNOWN, ...Array(factsOf(spec) - 1).fill(0)]
-      const passes = part[STATE] === PASSES
+      const passes = part[0] === PASSES
       // What was counted before a group refused is given back, so no entry of a refusal has a receipt.
       if (passes && !admitted) part[RECEIPT] = 0
       // Each node has its own clock, and waiting times go by that. But a refund names the end of the period in which it

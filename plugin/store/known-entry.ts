@@ -1,5 +1,5 @@
 import { isHeld, limitsOf } from '../limits/index.js'
-import { BLOCKED, BLOCKED_FOR, type Facts, PASSES, PER_LIMIT, RETURNS_IN, STATE, USED } from './facts.js'
+import { BLOCKED, BLOCKED_FOR, type Facts, PASSES, PER_LIMIT, RETURNS_IN, USED } from './facts.js'
 import { type Entry, isInForce } from './store.js'
 
 /** A decision that refused. Times are ticks of this process's clock. */
@@ -24,7 +24,7 @@ export class KnownEntry {
   ) {}
 
   get state(): number {
-    return this.refusal.facts[this.head + STATE] as number
+    return this.refusal.facts[this.head] as number
   }
 
   /** Whether the entry refuses, or would if it were not observed. */
@@ -51,7 +51,7 @@ export class KnownEntry {
     const { refusal, head: from } = this
     const known = refusal.facts
     const later = now - refusal.answered
-    facts[head + STATE] = this.state
+    facts[head] = this.state
     // The block has not ended: else the refusal would have.
     facts[head + BLOCKED_FOR] = this.state === BLOCKED ? (known[from + BLOCKED_FOR] as number) - later : 0
     const { limits } = this.entry.spec

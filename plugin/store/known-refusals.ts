@@ -1,4 +1,4 @@
-import { ADMITTED, type Facts, FIRST, factsOf, NOW, STATE, UNKNOWN } from './facts.js'
+import { ADMITTED, type Facts, FIRST, factsOf, NOW, UNKNOWN } from './facts.js'
 import { asksTheSame, isLasting, KnownEntry, type KnownRefusal } from './known-entry.js'
 import { factsAt } from './reading.js'
 import type { Entry } from './store.js'
@@ -75,7 +75,7 @@ export class KnownRefusals {
       const entry = entries[i] as Entry
       const known = found[i] ?? passedIn(found, entry)
       if (known) known.write(facts, head, now)
-      else facts[head + STATE] = UNKNOWN
+      else facts[head] = UNKNOWN
       head += factsOf(entry.spec)
     }
     return facts

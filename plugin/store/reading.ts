@@ -10,7 +10,6 @@ import {
   NOW,
   PASSES,
   REFUSES,
-  STATE,
   USED
 } from './facts.js'
 import type { Entry } from './store.js'
@@ -49,7 +48,7 @@ export function readEntry(
 ): void {
   const { spec } = entry
   const passes = kindOf(spec).read(facts, head + USED, fields, now, entry) && blockedFor <= 0
-  facts[head + STATE] = passes ? PASSES : blockedFor > 0 ? BLOCKED : REFUSES
+  facts[head] = passes ? PASSES : blockedFor > 0 ? BLOCKED : REFUSES
   facts[head + BLOCKED_FOR] = Math.max(blockedFor, 0)
   if (!passes && !spec.observed) facts[ADMITTED] = 0
 }
@@ -59,7 +58,7 @@ export function observedRefusals(entries: readonly Entry[], facts: Facts): Set<n
   let refused: Set<number> | undefined
   let head = FIRST
   for (const { spec } of entries) {
-    if (spec.observed && facts[head + STATE] !== PASSES) {
+    if (spec.observed && facts[head] !== PASSES) {
       refused ??= new Set()
       refused.add(spec.rule)
     }

@@ -1,6 +1,6 @@
 import { type Clock, systemClock } from '../clock.js'
 import { isHeld } from '../limits/index.js'
-import { ADMITTED, type Facts, FIRST, factsOf, PASSES, STATE } from './facts.js'
+import { ADMITTED, type Facts, FIRST, factsOf, PASSES } from './facts.js'
 import { KnownRefusals } from './known-refusals.js'
 import type { Reserved, Reserver } from './reserver.js'
 import { type Entry, isInForce, type Store, TICKS_PER_MS } from './store.js'
@@ -75,7 +75,7 @@ export class RefusalCache {
   private correct(entries: readonly Entry[], facts: Facts): void {
     let head = FIRST
     for (const entry of entries) {
-      if (entry.spec.observed && facts[head + STATE] === PASSES) this.known.drop(entry)
+      if (entry.spec.observed && facts[head] === PASSES) this.known.drop(entry)
       head += factsOf(entry.spec)
     }
   }

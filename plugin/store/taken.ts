@@ -1,5 +1,5 @@
 import { isHeld } from '../limits/index.js'
-import { type Facts, FIRST, factsOf, NOW, PASSES, RECEIPT, RETURNS_IN, STATE } from './facts.js'
+import { type Facts, FIRST, factsOf, NOW, PASSES, RECEIPT, RETURNS_IN } from './facts.js'
 import type { Entry, Taken } from './store.js'
 
 /** The slots that a reservation counted, in the form that `refund` takes. */
@@ -10,7 +10,7 @@ export function takenOf<E extends Entry>(entries: readonly E[], facts: Facts): T
     const receipt = facts[head + RECEIPT] as number
     const ends =
       entry.spec.kind === 'count' ? (facts[NOW] as number) + (facts[head + RETURNS_IN] as number) : 0
-    if (facts[head + STATE] === PASSES && receipt !== 0) taken.push({ entry, receipt, ends })
+    if (facts[head] === PASSES && receipt !== 0) taken.push({ entry, receipt, ends })
     head += factsOf(entry.spec)
   }
   return taken
