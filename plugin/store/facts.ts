@@ -24,6 +24,8 @@ export const RETURNS_IN = 3
 /** From the facts of one limit to those of the next. */
 export const PER_LIMIT = 2
 
+// The states of an entry.
+
 export const REFUSES = 0
 export const PASSES = 1
 export const BLOCKED = 2
