@@ -7,7 +7,7 @@ import { SendError } from '../../app/senders/sender.js'
 import { gate } from '../helper/gate.js'
 import { ask, askMail, cancel, E164, resend, status, verify, wrong } from './captcha.js'
 import { operationsOf } from './fuzz/operations.js'
-import { type App, inject, lastCode, places, post, putOnList } from './helper.js'
+import { type App, inject, lastCode, places, post, putOnList, withRules } from './helper.js'
 import { provider } from './provider.js'
 
 const DAY_MINUTES = 1_440
@@ -34,6 +34,43 @@ for (const [name, open] of Object.entries(places)) {
         place.advance(20 * 60_000)
       }
       t.equal(guesses, 50)
+    })
+
+    await t.test(
+      'guesses at many recipients are limited by the codes alone, and counted as wrong',
+      async t => {
+        const app = await (await open(t)).start()
+        for (let i = 10; i < 20; i++) {
+          const from = { remoteAddress: `198.51.100.${i}` }
+          const phone = `138${i}138000`
+          const { id } = (await ask(app, { phone }, from)).body
+          const bad = wrong(lastCode(app, `+86${phone}`))
+          for (let tries = 0; tries < 5; tries++)
+            t.match(await verify(app, id, bad, {}, from), { status: 422, body: { triesLeft: 4 - tries } })
+        }
+        const metrics = (await app.inject('/metrics')).payload
+        t.match(metrics, /^verifications_total\{.*outcome="wrong"\} 50$/m)
+        t.notMatch(metrics, /^limit_refusals_total\{/m)
+      }
+    )
+
+    await t.test('a policy limits an IPv4 /24, and blocks networks', async t => {
+      const key = { ip: 'request.endUserIp', ipv6Prefix: 48, ipv4Prefix: 24 }
+      const policy = withRules({
+        'ip-site': { key, limits: [{ max: 2, window: '1h' }] },
+        ip: { block: ['203.0.113.0/24', '2001:db8::/32'] }
+      })
+      const app = await (await open(t)).start({}, { policy })
+      const from = (remoteAddress: string, phone: string) => ask(app, { phone }, { remoteAddress })
+      t.equal((await from('198.51.100.1', '13800138000')).status, 202)
+      t.equal((await from('198.51.100.2', '13700137000')).status, 202)
+      t.match(await from('198.51.100.3', '13600136000'), {
+        status: 429,
+        body: { 'violated-policies': ['ip-site'] }
+      })
+      t.equal((await from('198.51.101.3', '13600136000')).status, 202)
+      for (const blocked of ['203.0.113.9', '2001:db8:1::1'])
+        t.match(await from(blocked, '13500135000'), { status: 403, body: { 'violated-policies': ['ip'] } })
     })
 
     await t.test('if codes are not limited a hundred guesses are made, then no code verifies', async t => {

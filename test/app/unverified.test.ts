@@ -180,6 +180,34 @@ for (const [name, open] of Object.entries(places)) {
       }
     )
 
+    await t.test('keyed by the country, the rule counts all of its numbers that nobody verifies', async t => {
+      const key = { value: 'request.limitedCountry' }
+      const policy = { ...withRules({ unverified: { key } }, policyOf()), countryQuotas: { CN: 1_000 } }
+      const { app, sms } = await start(await open(t), policy)
+      const { id } = (await ask(app, { phone: '13900000001' })).body
+      t.equal((await ask(app, { phone: '13700000001' })).status, 202)
+      t.match(await ask(app, { phone: '13800000001' }), REFUSED)
+      t.equal((await ask(app, { phone: '+6581234567' })).status, 202, 'of a country without a quota')
+      t.equal(await verified(app, id, codeAt(sms, 0)), 200)
+      t.equal((await ask(app, { phone: '13800000001' })).status, 202)
+    })
+
+    await t.test('numbers in a row are blocked by the policy', async t => {
+      const policy = withRules({
+        unverified: { block: ['+86139000'] },
+        'number-range': { block: ['+8613700001'] }
+      })
+      const { app, sms } = await start(await open(t), policy)
+      for (const [phone, rule] of [
+        ['13900099999', 'unverified'],
+        ['13700001999', 'number-range']
+      ] as const)
+        t.match(await ask(app, { phone }), { status: 403, body: { 'violated-policies': [rule] } })
+      t.same(sms.messages, [])
+      for (const phone of ['13900100000', '13700002000'])
+        t.equal((await ask(app, { phone })).status, 202, 'the next in the row')
+    })
+
     await t.test('a number that the operator allows is not counted', async t => {
       const { app, next } = await start(await open(t))
       await putOnList(app, 'allowed', '+8613900000001')
