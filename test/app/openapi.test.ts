@@ -20,7 +20,7 @@ interface Operation {
   operationId?: string
   tags?: string[]
   security?: object[]
-  parameters?: { name: string }[]
+  parameters?: { name: string; in: string }[]
   responses: Record<
     string,
     { description?: string; content?: Record<string, { schema: object }>; headers?: object }
@@ -34,6 +34,16 @@ function keysOf(route: string): object[] {
   if (route.includes('/v1/captcha')) return [{ apiKey: [] }, {}]
   return /\/v1\/(sms|mail|quota)$/.test(route) ? [{ apiKey: [] }] : []
 }
+
+t.test('no URL has a recipient, a code or a key', async t => {
+  const app = await (await places.memory(t)).start({ ADMIN_KEY })
+  const { paths } = (await app.inject('/openapi.json')).json<Document>()
+  const parameters = Object.values(paths).flatMap(methods =>
+    Object.values(methods).flatMap(({ parameters = [] }) => parameters)
+  )
+  const inUrl = parameters.filter(({ in: place }) => place !== 'header').map(({ name }) => name)
+  t.same([...new Set(inUrl)].sort(), ['after', 'id', 'limit', 'standing'])
+})
 
 t.test('the document has each operation with its headers, keys and problems', async t => {
   const app = await (await places.memory(t)).start({ ADMIN_KEY })
