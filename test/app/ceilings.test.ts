@@ -54,6 +54,20 @@ for (const [name, open] of Object.entries(places)) {
       }
     )
 
+    await t.test('codes that are not sent are limited by attempts alone', async t => {
+      for (const [env, max] of [
+        [{ BACKENDS: '192.0.2.1' }, 70],
+        [{}, 60]
+      ] as const) {
+        const sms = provider()
+        sms.fail('refused')
+        const app = await (await open(t)).start(env, { senders: { sms } })
+        const headers = { 'x-end-user-ip': '198.51.100.1' }
+        for (let i = 0; i < 70; i++) await ask(app, { phone: `138001380${i + 10}` }, { headers })
+        t.equal(sms.messages.length, max)
+      }
+    })
+
     await t.test('a policy limits an IPv4 /24, and blocks networks', async t => {
       const key = { ip: 'request.endUserIp', ipv6Prefix: 48, ipv4Prefix: 24 }
       const policy = withRules({
