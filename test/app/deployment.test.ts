@@ -16,6 +16,7 @@ import t from 'tap'
 import { handlerTimeoutOf, readConfig } from '../../app/config.js'
 import { makeCertificate } from '../helper/certificate.js'
 import { folderOf } from '../helper/folder.js'
+import { linked } from '../helper/linked.js'
 import { freePort, startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
 import { without } from '../helper/without.js'
@@ -266,9 +267,6 @@ t.test(
     await master.client.config('SET', 'repl-diskless-sync-delay', '0')
     const follows = ['--replicaof', `127.0.0.1 ${port}`, '--tls-replication', 'yes']
     const replica = await start(await freePort(), ...follows)
-    await until(
-      async () => /master_link_status:up/.test(await replica.client.info('replication')),
-      'the replica'
-    )
+    await linked(replica)
   }
 )

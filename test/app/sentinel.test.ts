@@ -2,6 +2,7 @@ import { Redis, type RedisOptions } from 'ioredis'
 import t from 'tap'
 import { clientOf } from '../../app/redis-client.js'
 import { read } from '../docs/blocks.js'
+import { linked } from '../helper/linked.js'
 import { logStream } from '../helper/log-stream.js'
 import type { RedisServer } from '../helper/redis.js'
 import { startSentinel } from '../helper/sentinel.js'
@@ -20,8 +21,7 @@ async function start(master?: RedisServer): Promise<RedisServer> {
   await redis.client.call('ACL', 'SETUSER', 'api', '+select')
   if (!master) return redis
   await redis.client.replicaof('127.0.0.1', master.port)
-  const isLinked = async () => (await redis.client.info('replication')).includes('master_link_status:up')
-  await until(isLinked, 'its link')
+  await linked(redis)
   return redis
 }
 

@@ -5,6 +5,7 @@ import { Outage } from '../../plugin/store/outage.js'
 import { isKeyError } from '../../plugin/store/redis-errors.js'
 import type { Store } from '../../plugin/store/store.js'
 import type { Clock } from './clock.js'
+import { linked } from './linked.js'
 import { contentsOf, type RedisServer, startRedis } from './redis.js'
 import type { Teardown } from './teardown.js'
 import { until } from './until.js'
@@ -86,8 +87,7 @@ export async function replicate(
   const id = await idOf(master)
   const isReplica = () => replica.client.call('CLUSTER', 'REPLICATE', id).then(Boolean, () => false)
   await until(isReplica, 'a replica', patienceMs)
-  const isLinked = async () => (await replica.client.info('replication')).includes('master_link_status:up')
-  await until(isLinked, 'its link', patienceMs)
+  await linked(replica, patienceMs)
 }
 
 /** Begins to move a slot. @returns a function that moves its keys, at most 99, and ends the move */
