@@ -43,6 +43,7 @@ export const DECIDES: Readonly<Record<string, readonly Decided[]>> = {
   'recipient-network': ['code'],
   'number-range': ['code'],
   unverified: ['code'],
+  'send-failures': ['code'],
   'in-flight': ['code'],
   account: ['code', 'message'],
   country: ['code', 'message'],

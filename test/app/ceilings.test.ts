@@ -54,19 +54,57 @@ for (const [name, open] of Object.entries(places)) {
       }
     )
 
-    await t.test('codes that are not sent are limited by attempts alone', async t => {
-      for (const [env, max] of [
-        [{ BACKENDS: '192.0.2.1' }, 70],
-        [{}, 60]
+    await t.test('codes that a provider does not send are limited by whose they are', async t => {
+      for (const [outcome, answer] of [
+        ['refused', 422],
+        ['limited', 429],
+        ['unknown', 504]
       ] as const) {
         const sms = provider()
-        sms.fail('refused')
-        const app = await (await open(t)).start(env, { senders: { sms } })
-        const headers = { 'x-end-user-ip': '198.51.100.1' }
-        for (let i = 0; i < 70; i++) await ask(app, { phone: `138001380${i + 10}` }, { headers })
-        t.equal(sms.messages.length, max)
+        const place = await open(t)
+        const app = await place.start({ BACKENDS: '192.0.2.1' }, { senders: { sms } })
+        let asked = 0
+        const next = (endUserIp: string) =>
+          ask(
+            app,
+            { phone: `138001${String(asked++ * 450).padStart(5, '0')}` },
+            { headers: { 'x-end-user-ip': endUserIp } }
+          )
+        for (let i = 0; i < 4; i++) t.equal((await next('2001:db8::1')).status, 202)
+        sms.fail(outcome)
+        const answers = []
+        for (let i = 1; i <= 20; i++) answers.push((await next(`2001:db8:0:${i}::2`)).status)
+        t.same(new Set(answers), new Set([answer]))
+        sms.work()
+        t.match(await next('2001:db8::1'), {
+          status: 429,
+          body: { 'violated-policies': ['send-failures-1h'] }
+        })
+        t.equal(sms.messages.length, 24)
+        t.equal((await next('2001:db8:1::1')).status, 202)
+        place.advance(3_600_001)
+        t.equal((await next('2001:db8::1')).status, 202)
       }
     })
+
+    await t.test(
+      'codes that fail otherwise, or whose purpose is concealed, are no such refusals',
+      async t => {
+        const sms = provider()
+        const app = await (await open(t)).start({ BACKENDS: '192.0.2.1' }, { senders: { sms } })
+        const next = (i: number, purpose = 'register') =>
+          ask(
+            app,
+            { phone: `138001${10_000 + i * 450}`, purpose },
+            { headers: { 'x-end-user-ip': '198.51.100.1' } }
+          )
+        sms.fail('failed')
+        for (let i = 0; i < 30; i++) t.equal((await next(i)).status, 502)
+        sms.fail('refused')
+        for (let i = 30; i < 35; i++) t.equal((await next(i, 'reset-password')).status, 202)
+        t.match(await next(35, 'reset-password'), { status: 429, body: { 'violated-policies': ['ip'] } })
+      }
+    )
 
     await t.test('a policy limits an IPv4 /24, and blocks networks', async t => {
       const key = { ip: 'request.endUserIp', ipv6Prefix: 48, ipv4Prefix: 24 }
@@ -193,6 +231,7 @@ const holds: Record<string, (keyof typeof endpoints)[]> = {
   'recipient-network': ['send', 'resend'],
   'number-range': ['send', 'resend'],
   unverified: ['send', 'resend'],
+  'send-failures': ['send', 'resend'],
   account: ['send', 'resend', 'sms', 'mail'],
   country: ['send', 'resend', 'sms'],
   service: ['send', 'resend', 'sms', 'mail'],

@@ -68,7 +68,7 @@ for (const [name, open] of Object.entries(places)) {
         app.replacePolicy({ ...policy, purposes: now })
         for (const { body } of answers) t.match((await status(app, body.id)).body, { delivery: 'accepted' })
       }
-      place.advance(60_000)
+      place.advance(60_001)
       for (const { body } of answers) t.equal((await resend(app, body.id)).status, 202)
     })
 

@@ -161,7 +161,7 @@ for (const [name, open] of Object.entries(places)) {
     const far = await lookUp(app, { phone: PHONE, endUserIp: '192.0.2.7' })
     t.same([refusing(far), far.body.retryAfterMs], [[], 0])
     const more = [...named(far)].filter(rule => !named(without).has(rule))
-    t.same(more, ['ip', 'ip-site', 'ip-recipients', 'recipient-network'])
+    t.same(more, ['ip', 'ip-site', 'ip-recipients', 'recipient-network', 'send-failures'])
     for (let i = 0; i < 5; i++) await ask(app, { phone: `1390013900${i}` }, from('192.0.2.7'))
     const full = await lookUp(app, { phone: PHONE, endUserIp: '192.0.2.7' })
     t.same(refusing(full), [

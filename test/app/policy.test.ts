@@ -76,10 +76,12 @@ for (const [name, open] of Object.entries(places)) {
         ...policy,
         rules: policy.rules.map(rule => (rule.name === 'recipient' ? { ...rule, allow: [E164] } : rule))
       }))
-      const app = await (await open(t)).start({ POLICY_FILE: file, ADMIN_KEY })
+      const place = await open(t)
+      const app = await place.start({ POLICY_FILE: file, ADMIN_KEY })
       const phone = '13900139000'
       await putOnList(app, 'allowed', '+8613900139000')
       for (let i = 0; i < 2; i++) t.equal((await ask(app)).status, 202)
+      place.advance(1)
       t.equal((await ask(app, { phone })).status, 202)
       t.match(await ask(app, { phone }), { status: 429, body: { 'violated-policies': ['recipient-60s'] } })
       const headers = { 'x-admin-key': ADMIN_KEY }

@@ -10,6 +10,7 @@ export const SEND_LIMITS = [
   'recipient-network',
   'number-range',
   'unverified',
+  'send-failures',
   'in-flight',
   'account',
   'country',
