@@ -1,3 +1,4 @@
+import { compileIpList } from '../../plugin/index.js'
 import { ConfigError } from '../check.js'
 import { DEVELOPMENT_KEY } from '../config.js'
 import type { Config } from '../config-schema.js'
@@ -9,6 +10,8 @@ import { readAccounts, wrong } from './file.js'
 interface Named {
   account: Account
   revoked: boolean
+  /** Whether the key is accepted from a client's address. */
+  isFrom(ip: string): boolean
 }
 
 export interface Accounts {
@@ -26,6 +29,7 @@ export interface Accounts {
 /** A shorter key in clear could be found by trying. */
 const MIN_KEY_LENGTH = 24
 const EVERYBODYS = 'the key of development, which everybody knows'
+const fromAnywhere = () => true
 const HASH_OF_DEVELOPMENT = sha256(DEVELOPMENT_KEY)
 
 /**
@@ -42,7 +46,8 @@ export function openAccounts(config: Config): Accounts {
   const ids = new Set<string>()
 
   for (const [i, entry] of (ACCOUNTS_FILE === undefined ? [] : readAccounts(ACCOUNTS_FILE)).entries()) {
-    const { keys: current, revoked = [], origins: pages = [], ...account } = entry
+    const { keys: current, revoked = [], origins: pages = [], addresses, ...account } = entry
+    const isFrom = addresses === undefined ? fromAnywhere : compileIpList(addresses)
     if (ids.has(account.id)) throw wrong(`[${i}].id`, `(${JSON.stringify(account.id)}) names another account`)
     ids.add(account.id)
     listed.push(account)
@@ -51,7 +56,7 @@ export function openAccounts(config: Config): Accounts {
         if (NODE_ENV === 'production' && list === 'keys' && hash === HASH_OF_DEVELOPMENT)
           throw wrong(`[${i}].keys[${j}]`, `is the hash of ${EVERYBODYS}`)
         if (keys.has(hash)) throw wrong(`[${i}].${list}[${j}]`, 'is listed before')
-        keys.set(hash, { account, revoked: list === 'revoked' })
+        keys.set(hash, { account, revoked: list === 'revoked', isFrom })
       }
     }
     for (const [j, origin] of pages.entries()) {
@@ -75,7 +80,7 @@ export function openAccounts(config: Config): Accounts {
     simple.set(id, account)
     const hash = sha256(key)
     if (keys.has(hash)) throw new ConfigError(`API_KEYS[${i}] holds a key that is listed before.`)
-    keys.set(hash, { account, revoked: false })
+    keys.set(hash, { account, revoked: false, isFrom: fromAnywhere })
   }
 
   const own = ADMIN_KEY === undefined ? undefined : keys.get(sha256(ADMIN_KEY))

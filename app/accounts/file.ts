@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { type Static, Type } from 'typebox'
 import { Compile } from 'typebox/schema'
-import { isTimeZone } from '../../plugin/index.js'
+import { compileIpList, isTimeZone } from '../../plugin/index.js'
 import { ConfigError, check, parseJson, quoted } from '../check.js'
 import type { Policy } from '../policy-schema.js'
 import { PURPOSE_PATTERN, strict, TEMPLATE_PATTERN } from '../schemas/common.js'
@@ -38,7 +38,10 @@ const AccountSchema = Type.Object(
     }),
     purposes: Names('a purpose of the policy', PURPOSE_PATTERN),
     templates: Names('the name of a template', TEMPLATE_PATTERN),
-    origins: Type.Optional(Type.Array(Type.String({ description: 'an origin' }), { maxItems: 100 }))
+    origins: Type.Optional(Type.Array(Type.String({ description: 'an origin' }), { maxItems: 100 })),
+    addresses: Type.Optional(
+      Type.Array(Type.String({ description: 'an IP address or a CIDR range' }), { maxItems: 100 })
+    )
   },
   strict
 )
@@ -71,6 +74,8 @@ export function readAccounts(file: string): AccountEntry[] {
       const right = 'is no origin; write scheme, host and port alone, as in "https://shop.example"'
       throw wrong(`[${i}].origins[${j}]`, `(${quoted(origin)}) ${right}`)
     }
+    for (const [j, address] of (entry.addresses ?? []).entries())
+      checkAddress(address, `[${i}].addresses[${j}]`)
     return entry as AccountEntry
   })
 }
@@ -128,6 +133,15 @@ function checkHashes(hashes: readonly unknown[], path: string): void {
     }
     if (hash === HASH_OF_NOTHING)
       throw wrong(`${path}[${i}]`, 'is the hash of an empty text, which is no key')
+  }
+}
+
+function checkAddress(address: string, path: string): void {
+  try {
+    compileIpList([address])
+  } catch (error) {
+    // Its message begins with what was read.
+    throw wrong(path, (error as Error).message)
   }
 }
 

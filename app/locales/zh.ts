@@ -49,6 +49,7 @@ export const zh = {
     API_KEY_MISSING: '缺少请求头 x-api-key。',
     API_KEY_UNKNOWN: '请求头 x-api-key 中的密钥无法识别。',
     API_KEY_REVOKED: '请求头 x-api-key 中的密钥已被吊销。',
+    ADDRESS_FORBIDDEN: '请求头 x-api-key 中的密钥不允许从此地址使用。',
     ADMIN_KEY_MISSING: '缺少请求头 x-admin-key。',
     ADMIN_KEY_WRONG: '请求头 x-admin-key 中的密钥不正确。',
     ORIGIN_UNKNOWN: '来自该源的网页无权访问。',

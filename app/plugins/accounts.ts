@@ -58,6 +58,17 @@ const accounts: FastifyPluginAsync<{ config: Config; clock: Clock }> = async (fa
     const found = inForce.byKey(key)
     if (found === undefined) throw refused('API_KEY_UNKNOWN', 'The key of the header x-api-key is not known.')
     if (found.revoked) throw refused('API_KEY_REVOKED', 'The key of the header x-api-key has been revoked.')
+    if (!found.isFrom(request.ip)) {
+      request.log.warn(
+        { account: found.account.id },
+        'refused a key from an address that its account does not list'
+      )
+      throw problem(
+        403,
+        'ADDRESS_FORBIDDEN',
+        'The key of the header x-api-key is not accepted from this address.'
+      )
+    }
     request.account = found.account
     request.caller = 'key'
   })

@@ -38,8 +38,9 @@ const read = (env: NodeJS.ProcessEnv) => openAccounts(readConfig({ AUDIT_LOG: 'o
 t.test('accounts are read from ACCOUNTS_FILE, with defaults, and from API_KEYS', async t => {
   const accounts = read({ ACCOUNTS_FILE: fileOf(t, [shop, plain]), API_KEYS: 'simple:one,simple-2:one' })
   const { keys, revoked, origins, ...account } = shop
-  t.same(accounts.byKey('key of shop'), { account, revoked: false })
-  t.same(accounts.byKey('old key of shop'), { account, revoked: true })
+  t.match(accounts.byKey('key of shop'), { account, revoked: false })
+  t.match(accounts.byKey('old key of shop'), { account, revoked: true })
+  t.same(accounts.byKey('key of shop')?.account, account)
   t.same(accounts.byKey('next key of plain')?.account, {
     id: 'plain',
     dailyQuota: 1_000,
@@ -140,6 +141,10 @@ const wrong: [content: unknown, message: RegExp][] = [
     [shop, { ...plain, origins: [shop.origins[0]] }],
     /^ACCOUNTS_FILE\[1\]\.origins\[0\] .* is listed before\.$/
   ],
+  ...['192.0.2.0/33', '192.0.2', 'shop.example', '', '192.0.2.1 ', '::ffff:192.0.2.0/24'].map(
+    address => [[{ ...plain, addresses: [address] }], /^ACCOUNTS_FILE\[0\]\.addresses\[0\] /] as never
+  ),
+  [[{ ...plain, addresses: '192.0.2.1' }], /^ACCOUNTS_FILE\[0\]\.addresses \("192\.0\.2\.1"\) must be array/],
   ...['https://shop.example/', 'shop.example', '*', 'null', 'https://*.example', 'https://SHOP.example']
     .concat(
       'https:',
@@ -316,6 +321,45 @@ t.test('a key gives access to all endpoints, an origin to the captcha endpoints 
     t.match(refused, { status: 403, body: { code: 'ORIGIN_UNKNOWN' } }, other)
     t.notOk(refused.headers['access-control-allow-origin'])
   }
+})
+
+t.test('a key is accepted only from the addresses of its account, a page from everywhere', async t => {
+  const listed = { ...shop, addresses: ['192.0.2.0/28', '2001:db8::5'] }
+  const log: string[] = []
+  const { app } = await open(t, {
+    env: { ACCOUNTS_FILE: fileOf(t, [listed, plain, { ...plain, id: 'none', keys: [hash], addresses: [] }]) },
+    routes: who,
+    log
+  })
+  const post = (url: string, remoteAddress: string, headers: Record<string, string>) =>
+    ask(app, 'POST', url, { headers, remoteAddress })
+  const page = { origin: 'https://shop.example' }
+  const key = { 'x-api-key': 'key of shop' }
+  const refused = { status: 403, body: { code: 'ADDRESS_FORBIDDEN' } }
+  const warnings = () =>
+    log
+      .splice(0)
+      .map(line => JSON.parse(line))
+      .filter(({ level }) => level >= 40)
+  for (const url of ['/keyed', '/v1/captcha']) {
+    for (const here of ['192.0.2.15', '::ffff:192.0.2.1', '2001:DB8:0::5'])
+      t.equal((await post(url, here, key)).status, 200, here)
+    t.same(warnings(), [])
+    for (const there of ['192.0.2.16', '::ffff:198.51.100.1', '2001:db8::6', '127.0.0.1']) {
+      const forged = { 'x-forwarded-for': '192.0.2.1', 'x-end-user-ip': '192.0.2.1' }
+      for (const more of [{}, page, forged])
+        t.match(await post(url, there, { ...key, ...more }), refused, there)
+    }
+    const warned = warnings()
+    t.equal(warned.length, 12)
+    for (const line of warned) t.match(line, { level: 40, account: 'shop', msg: /refused a key/ })
+    t.notMatch(JSON.stringify(warned), /key of shop|192\.0\.2/)
+    const revoked = await post(url, '127.0.0.1', { 'x-api-key': 'old key of shop' })
+    t.match(revoked, { status: 401, body: { code: 'API_KEY_REVOKED' } })
+    t.equal((await post(url, '127.0.0.1', { 'x-api-key': 'key of plain' })).status, 200)
+  }
+  t.match(await post('/keyed', '127.0.0.1', { 'x-api-key': 'x' }), refused, 'an empty list lets no key pass')
+  t.equal((await post('/v1/captcha', '127.0.0.1', page)).status, 200)
 })
 
 t.test('a preflight tells browsers which origins, methods and headers are allowed', async t => {
