@@ -27,7 +27,8 @@ export function messageOf(
   const locale = localeOfCode(request, asked, asked.locale)
   const { action, params: bound } = purposeOf(policy, purpose)
   const own = { code, action: action[locale], minutes: minutesOf(lifeMs) }
-  return { channel, to, ...templates.render(channel, codeTemplate(purpose, bound), locale, params, own) }
+  const rendered = templates.render(channel, codeTemplate(purpose, bound), locale, params, own)
+  return { channel, to, ...rendered, lifetimeSeconds: Math.max(Math.floor(lifeMs / 1_000), 1) }
 }
 
 /**

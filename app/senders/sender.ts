@@ -18,6 +18,8 @@ export interface Message {
   params: Readonly<Record<string, string>>
   /** How many SMS the text takes; of SMS only. */
   segments?: number
+  /** For how many seconds, from now, its code can be verified; of codes only. */
+  lifetimeSeconds?: number
 }
 
 /** The sender that took a message, and the provider's name for the message. */

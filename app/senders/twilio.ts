@@ -32,8 +32,10 @@ export const twilio = provider({
     const origin = /^MG\w{32}$/.test(from) ? { messagingServiceSid: from } : { from }
     return {
       name: 'twilio',
-      async send({ to, text }) {
-        const { sid } = await messages.create({ to, body: text, ...origin }).catch(error => {
+      async send({ to, text, lifetimeSeconds }) {
+        // A code that waits in Twilio's queue until it has expired is neither sent nor paid for.
+        const validity = lifetimeSeconds === undefined ? {} : { validityPeriod: lifetimeSeconds }
+        const { sid } = await messages.create({ to, body: text, ...origin, ...validity }).catch(error => {
           throw outcomeOf(error)
         })
         // A 2xx answer that is not the API's, such as a proxy's.

@@ -80,6 +80,10 @@ for (const [name, open] of Object.entries(places)) {
       place.advance(60_000)
       t.equal((await resend(app, id)).status, 504)
       t.match(await status(app, id), { body: { delivery: 'unknown' } })
+      const [sent, resent] = sms.messages.map(
+        ({ lifetimeSeconds = 0 }) => Math.round(lifetimeSeconds / 5) * 5
+      )
+      t.same([sent, resent], [300, 240], 'a message tells what is left of the life of its code')
       sms.work()
       place.advance(60_000)
       t.equal((await resend(app, id)).status, 202)

@@ -8,6 +8,7 @@ import {
   config,
   type Doing,
   listen,
+  message,
   sent,
   startEndless,
   startProvider,
@@ -42,6 +43,8 @@ t.test('the request names number, text and sender, and has the credentials', asy
   t.match(form(provider.asked[1]?.body), { MessagingServiceSid: service })
   await sent(t, await open(provider.url, { TWILIO_FROM: 'MGSHOP' }))
   t.match(form(provider.asked[2]?.body), { From: 'MGSHOP' })
+  await sent(t, await open(provider.url), { ...message(), lifetimeSeconds: 300 })
+  t.match(form(provider.asked[3]?.body), { ValidityPeriod: '300' })
 })
 
 t.test('an endpoint with blanks around it is asked under its own path', async t => {
