@@ -210,6 +210,25 @@ for (const [name, open] of Object.entries(places)) {
       letGo()
     })
 
+    await t.test('refusals of the provider do not tell whether a message is being sent', async t => {
+      const { app, sms } = await start()
+      const next = (i: number, more: object) =>
+        ask(app, { phone: `138001${10_000 + i * 450}`, ...more }, { remoteAddress: `2001:db8:0:${i}::1` })
+      sms.fail('refused')
+      for (let i = 1; i < 20; i++) t.equal((await next(i, {})).status, 422)
+      const { held, letGo } = sms.hold()
+      t.equal((await next(20, { purpose })).status, 202)
+      await held
+      t.equal((await next(21, { purpose, phone: BLOCKED })).status, 202, 'no slot of send-failures is held')
+      letGo()
+      await app.unfinished()
+      sms.fail('unknown')
+      t.equal((await next(22, { purpose })).status, 202)
+      await app.unfinished()
+      t.equal((await next(23, { purpose })).status, 202, 'nor kept')
+      await app.unfinished()
+    })
+
     await t.test('the message is sent once the answer has left', async t => {
       const { app, sms } = await start()
       let answer: ServerResponse | undefined
