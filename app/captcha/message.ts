@@ -5,11 +5,14 @@ import type { Given, Values } from '../templates/params.js'
 import type { Asked, Issued } from './captchas.js'
 import { longestCode, minutesOf } from './code.js'
 import { localeOfCode, purposeOf } from './prepare.js'
+import type { Kept } from './records.js'
 
 interface AskedMessage extends Pick<Asked, 'channel' | 'to' | 'purpose'> {
   /** Left out: the language that `Accept-Language` asks for. */
   locale?: string | undefined
   params?: Given | undefined
+  /** Of a resend: the code as it stood before. */
+  kept?: Pick<Kept, 'sender'>
 }
 
 /**
@@ -28,7 +31,9 @@ export function messageOf(
   const { action, params: bound } = purposeOf(policy, purpose)
   const own = { code, action: action[locale], minutes: minutesOf(lifeMs) }
   const rendered = templates.render(channel, codeTemplate(purpose, bound), locale, params, own)
-  return { channel, to, ...rendered, lifetimeSeconds: Math.max(Math.floor(lifeMs / 1_000), 1) }
+  const lifetimeSeconds = Math.max(Math.floor(lifeMs / 1_000), 1)
+  const formerSender = asked.kept?.sender
+  return { channel, to, ...rendered, lifetimeSeconds, ...(formerSender && { formerSender }) }
 }
 
 /**

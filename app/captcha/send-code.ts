@@ -4,7 +4,7 @@ import { iso } from '../clock.js'
 import { checkHeld, dispatch } from '../dispatch.js'
 import type { ProblemError } from '../problem.js'
 import { undeliveredOf } from '../senders/deliver.js'
-import type { Asked, Issued } from './captchas.js'
+import type { Asked, Captcha, Issued } from './captchas.js'
 import { messageOf } from './message.js'
 import { giveBack, receiptOf } from './unverified.js'
 
@@ -14,7 +14,12 @@ import { giveBack, receiptOf } from './unverified.js'
  * `refused`, `ofMessage`).
  * @throws a problem that says why the message could not be sent
  */
-export async function sendCode(request: FastifyRequest, reply: FastifyReply, asked: Asked, issued: Issued) {
+export async function sendCode(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  asked: Asked | Captcha,
+  issued: Issued
+) {
   const { server } = request
   try {
     request.message = messageOf(request, asked, issued)

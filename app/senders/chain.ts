@@ -12,6 +12,7 @@ const SURELY_NOT = new Set(['failed', 'limited'])
 /**
  * Tries senders one after another: the next only when the one before surely did not send. The senders of a step take
  * turns by weight.
+ * @param othersFirst whether a resend tries the sender that took the message before last
  * @param passedOn called with the error for which the next sender is tried
  * @throws SendError of the sender after which no other may try. When none is left, failures because of the message are
  * set aside unless there are no others; then it is the last `failed` one, if any, else the last `limited` one, if any,
@@ -19,6 +20,7 @@ const SURELY_NOT = new Set(['failed', 'limited'])
  */
 export function chain(
   steps: readonly (readonly Link[])[],
+  othersFirst = true,
   passedOn: (error: Undelivered) => void = () => {}
 ): Sender {
   const rounds = steps.map(turns)
@@ -27,7 +29,11 @@ export function chain(
     name,
     async send(message, signal) {
       const errors: Undelivered[] = []
-      for (const { sender } of rounds.flatMap(round => round())) {
+      const former = othersFirst ? message.formerSender : undefined
+      const links = rounds.flatMap(round => round())
+      // Sorted stably: the others stay in their order.
+      const isFormer = ({ sender }: Link) => Number(sender.name === former)
+      for (const { sender } of links.sort((a, b) => isFormer(a) - isFormer(b))) {
         const last = errors.at(-1)
         if (last !== undefined) {
           if (signal.aborted) break

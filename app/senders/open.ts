@@ -63,7 +63,7 @@ export async function openSenders(
       }
       chained.push(links)
     }
-    return chain(chained, error => passedOn(channel, error))
+    return chain(chained, config.RESEND_ORDER === 'others-first', error => passedOn(channel, error))
   }
 
   const mail = config.MAIL_SENDERS ?? (config.SMTP_URL === undefined ? preset : 'smtp')

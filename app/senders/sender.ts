@@ -20,6 +20,8 @@ export interface Message {
   segments?: number
   /** For how many seconds, from now, its code can be verified; of codes only. */
   lifetimeSeconds?: number
+  /** The sender that took the message before, which perhaps has not arrived; of resends only, if it is known. */
+  formerSender?: string
 }
 
 /** The sender that took a message, and the provider's name for the message. */

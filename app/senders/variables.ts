@@ -46,6 +46,11 @@ export const SenderVariables = {
     maximum: 25_000,
     description: 'how long sending a message may take in all, in milliseconds'
   }),
+  RESEND_ORDER: Type.Enum(['others-first', 'same'], {
+    default: 'others-first',
+    description:
+      'others-first if a resend asks the sender that took the message before last, same if it keeps to the order'
+  }),
   DEV_OUTBOX: Type.Enum(['on', 'off'], {
     default: 'on',
     description:

@@ -20,6 +20,7 @@ t.test('variables that are not set have their defaults', async t => {
     REGION: 'CN',
     LOCALE: 'en',
     SEND_TIMEOUT: 10_000,
+    RESEND_ORDER: 'others-first',
     DEV_OUTBOX: 'on'
   })
   t.equal(readConfig({ PORT: '8080' }).PORT, 8080)
@@ -92,6 +93,7 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
     { ON_STORE_ERROR: 'open' },
     /^ON_STORE_ERROR \("open"\) must be one of memory, deny, allow\. It is what limits/
   ],
+  [{ RESEND_ORDER: 'next' }, /^RESEND_ORDER \("next"\) must be one of others-first, same\./],
   [{ DEV_OUTBOX: 'no' }, /^DEV_OUTBOX \("no"\) must be one of on, off\. It is on for an outbox/],
   [{ TRUST_PROXY: 'true' }, /^TRUST_PROXY \("true"\) .* addresses or CIDR ranges/],
   [{ TRUST_PROXY: '1' }, /^TRUST_PROXY \("1"\) /],

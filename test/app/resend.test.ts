@@ -14,6 +14,7 @@ import { until } from '../helper/until.js'
 import { ask, askMail, cancel, E164, resend, status, verify, wrong } from './captcha.js'
 import { ADMIN_KEY, KEY, lastCode, places, post, startApp } from './helper.js'
 import { provider } from './provider.js'
+import { credentials, startProvider } from './senders/servers.js'
 
 /** An app that has sent a code, by a provider that the test controls. */
 async function sentAt(open: (typeof places)['redis'], t: Test) {
@@ -67,6 +68,42 @@ for (const [name, open] of Object.entries(places)) {
       const mailed = (await askMail(app)).body.id
       place.advance(300_000)
       t.equal((await resend(app, mailed)).status, 410, 'the code has expired')
+    })
+
+    await t.test('a resend goes by another sender, unless RESEND_ORDER keeps to the order', async t => {
+      const [hooked, twilio] = [
+        await startProvider(t, { body: '' }),
+        await startProvider(t, { status: 201, body: { sid: 'SM1' } })
+      ]
+      const env = {
+        ...credentials,
+        SMS_SENDERS: 'webhook,twilio',
+        WEBHOOK_URL: hooked.url,
+        TWILIO_ENDPOINT: twilio.url
+      }
+      for (const [RESEND_ORDER, mode, after] of [
+        [undefined, 'rotate', [1, 1]],
+        [undefined, 'reuse', [1, 1]],
+        ['others-first', 'rotate', [1, 1]],
+        ['same', 'rotate', [2, 0]]
+      ] as const) {
+        const place = await open(t)
+        const policy = loadPolicy()
+        const changed = { ...policy, code: { ...policy.code, resend: mode } }
+        const app = await place.start({ ...env, RESEND_ORDER }, { policy: changed })
+        const asked = () => [hooked.asked.length, twilio.asked.length]
+        hooked.asked.length = twilio.asked.length = 0
+        const { id } = (await ask(app)).body
+        t.same(asked(), [1, 0])
+        place.advance(60_001)
+        t.equal((await resend(app, id)).status, 202)
+        t.same(asked(), after)
+        place.advance(60_001)
+        t.equal((await resend(app, id)).status, 202)
+        t.same(asked(), [after[0] + 1, after[1]], 'the one that did not take the last one')
+        const { formerSender } = JSON.parse(hooked.asked.at(-1)?.body ?? '').data
+        t.equal(formerSender, RESEND_ORDER === 'same' ? 'webhook' : 'twilio')
+      }
     })
 
     await t.test('reuse: delivery is that of the last message of a code', async t => {

@@ -291,6 +291,44 @@ t.test('closing a chain closes every sender, and nothing is sent afterwards', as
   t.equal(calls.length, 3)
 })
 
+t.test('a resend tries the sender that took the message before last', async t => {
+  const calls: string[] = []
+  const failing = new Set<string>()
+  const link = (name: string, weight = 1) => ({
+    weight,
+    sender: {
+      name,
+      async send() {
+        calls.push(name)
+        if (failing.has(name)) throw new SendError('failed')
+        return { sender: name }
+      }
+    }
+  })
+  const tried = async (all: Sender, formerSender?: string) => {
+    calls.length = 0
+    await sent(t, all, message(formerSender === undefined ? {} : { formerSender }))
+    return calls.join()
+  }
+  const steps = [[link('a')], [link('b')], [link('c')]]
+  const all = chain(steps)
+  const expected = [
+    [undefined, 'a', 'a,b,c'],
+    ['a', 'b', 'b,c,a'],
+    ['b', 'a', 'a,c,b'],
+    ['c', 'a', 'a,b,c'],
+    ['gone', 'a', 'a,b,c']
+  ] as const
+  for (const [former, first] of expected) t.equal(await tried(all, former), first, `after ${former}`)
+  for (const name of 'abc') failing.add(name)
+  for (const [former, , every] of expected) t.equal(await tried(all, former), every, `after ${former}`)
+  t.equal(await tried(chain(steps, false), 'a'), 'a,b,c', 'unless resends keep to the order')
+  t.equal(await tried(chain([[link('a')]]), 'a'), 'a', 'if there is no other')
+  failing.clear()
+  const shared = chain([[link('a', 3), link('b')]])
+  for (let i = 0; i < 8; i++) t.equal(await tried(shared, 'a'), 'b', 'whatever their weights')
+})
+
 t.test('unknown outcomes open a breaker; limits, refusals and faults of a message do not', async t => {
   for (const [does, last] of [
     [limited(1), 'HTTP_429'],
