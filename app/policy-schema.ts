@@ -6,6 +6,7 @@ import { NO_COUNTRY } from './recipient.js'
 import { PARAM_PATTERN, PURPOSE_PATTERN, strict } from './schemas/common.js'
 
 const COUNTRY = `two capital letters as in "CN" (ISO 3166-1), or "${NO_COUNTRY}" for numbers of none`
+export const Country = Type.String({ pattern: `^([A-Z]{2}|${NO_COUNTRY})$`, description: COUNTRY })
 
 const Words = Type.Record(Type.String(), Type.String(), {
   description: 'the words for the purpose by language, as in { "en": "log in" }'
@@ -78,7 +79,7 @@ export const PolicySchema = Type.Object(
     ),
     code: Code,
     countries: Type.Optional(
-      Type.Array(Type.String({ pattern: `^([A-Z]{2}|${NO_COUNTRY})$`, description: COUNTRY }), {
+      Type.Array(Country, {
         minItems: 1,
         description:
           'a list of the countries to whose numbers messages are sent, as in ["CN", "SG"]; all countries when left out'

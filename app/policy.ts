@@ -36,7 +36,11 @@ function checkCountries({ countries = [], countryQuotas = {} }: Policy): void {
     if (country !== 'default') checkCountry(country, `policy.countryQuotas.${country}`)
 }
 
-function checkCountry(country: string, what: string): void {
+/**
+ * @param what begins the error: where the country stands
+ * @throws ConfigError when a country is none whose numbers are known
+ */
+export function checkCountry(country: string, what: string): void {
   if (country === NO_COUNTRY || isSupportedCountry(country)) return
   const right = 'is no country whose numbers are known; write two letters as in "CN" (ISO 3166-1)'
   throw new ConfigError(`${what} ${right}.`)

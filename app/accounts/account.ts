@@ -12,6 +12,8 @@ export interface Account {
   readonly purposes?: readonly string[]
   /** The templates that the account may send; all when left out. */
   readonly templates?: readonly string[]
+  /** The countries to whose numbers the account may send, of those of the policy; all of these when left out. */
+  readonly countries?: readonly string[]
 }
 
 /** What an account has unless it says otherwise. */

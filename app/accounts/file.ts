@@ -3,7 +3,8 @@ import { type Static, Type } from 'typebox'
 import { Compile } from 'typebox/schema'
 import { compileIpList, isTimeZone } from '../../plugin/index.js'
 import { ConfigError, check, parseJson, quoted } from '../check.js'
-import type { Policy } from '../policy-schema.js'
+import { checkCountry } from '../policy.js'
+import { Country, type Policy } from '../policy-schema.js'
 import { PURPOSE_PATTERN, strict, TEMPLATE_PATTERN } from '../schemas/common.js'
 import { sha256 } from '../sha256.js'
 import type { Templates } from '../templates/templates.js'
@@ -38,6 +39,7 @@ const AccountSchema = Type.Object(
     }),
     purposes: Names('a purpose of the policy', PURPOSE_PATTERN),
     templates: Names('the name of a template', TEMPLATE_PATTERN),
+    countries: Type.Optional(Type.Array(Country, { maxItems: 300 })),
     origins: Type.Optional(Type.Array(Type.String({ description: 'an origin' }), { maxItems: 100 })),
     addresses: Type.Optional(
       Type.Array(Type.String({ description: 'an IP address or a CIDR range' }), { maxItems: 100 })
@@ -69,6 +71,8 @@ export function readAccounts(file: string): AccountEntry[] {
     if (!isTimeZone(entry.timeZone)) {
       throw wrong(`[${i}].timeZone`, `(${quoted(entry.timeZone)}) is no time zone that is known here`)
     }
+    for (const [j, country] of (entry.countries ?? []).entries())
+      checkCountry(country, `ACCOUNTS_FILE[${i}].countries[${j}] (${JSON.stringify(country)})`)
     for (const [j, origin] of (entry.origins ?? []).entries()) {
       if (isOrigin(origin)) continue
       const right = 'is no origin; write scheme, host and port alone, as in "https://shop.example"'

@@ -6,9 +6,12 @@ import t from 'tap'
 import { mayUse } from '../../app/accounts/account.js'
 import { openAccounts } from '../../app/accounts/accounts.js'
 import browsers from '../../app/accounts/browsers.js'
+import type { AuditEvent } from '../../app/audit/event.js'
 import { readConfig } from '../../app/config.js'
+import { loadPolicy } from '../../app/policy.js'
 import { OWN } from '../../app/policy-schema.js'
 import type { Rule } from '../../plugin/index.js'
+import { heardOn } from '../helper/channel.js'
 import { folderOf } from '../helper/folder.js'
 import { isKept } from '../helper/heap.js'
 import type { Teardown } from '../helper/teardown.js'
@@ -144,6 +147,11 @@ const wrong: [content: unknown, message: RegExp][] = [
   ...['192.0.2.0/33', '192.0.2', 'shop.example', '', '192.0.2.1 ', '::ffff:192.0.2.0/24'].map(
     address => [[{ ...plain, addresses: [address] }], /^ACCOUNTS_FILE\[0\]\.addresses\[0\] /] as never
   ),
+  [
+    [{ ...plain, countries: ['DE', 'de'] }],
+    /^ACCOUNTS_FILE\[0\]\.countries\[1\] \("de"\) is wrong\. It is two capital/
+  ],
+  [[{ ...plain, countries: ['XX'] }], /^ACCOUNTS_FILE\[0\]\.countries\[0\] \("XX"\) is no country/],
   [[{ ...plain, addresses: '192.0.2.1' }], /^ACCOUNTS_FILE\[0\]\.addresses \("192\.0\.2\.1"\) must be array/],
   ...['https://shop.example/', 'shop.example', '*', 'null', 'https://*.example', 'https://SHOP.example']
     .concat(
@@ -271,6 +279,38 @@ t.test('an account sends only for its purposes and by its templates', async t =>
   ] as const
   for (const [url, body] of right)
     t.equal((await send(url, body)).status, 202, 'the refused requests have not counted')
+})
+
+t.test('an account sends only to its countries, as far as the policy serves them', async t => {
+  const policy = { ...loadPolicy(), countries: ['CN', 'DE'] }
+  const origins = ['https://shop.example']
+  const file = fileOf(t, [{ ...plain, countries: ['DE', 'SG'], origins }])
+  const app = await startApp(t, { ACCOUNTS_FILE: file }, { policy })
+  const key = { 'x-api-key': 'key of plain' }
+  const send = (url: string, payload: object, headers: Record<string, string> = key) =>
+    post(app, url, payload, { headers })
+  const refused = { status: 422, body: { code: 'COUNTRY_NOT_SERVED' } }
+  const shipped = { template: 'order-shipped', params: { order: 'A-17' } }
+  const told = heardOn<AuditEvent>(t, 'verification-api:audit')
+  for (const [phone, country] of [
+    ['+86 138 0013 8000', 'CN'],
+    ['+65 8123 4567', 'SG']
+  ] as const) {
+    for (const by of [key, { origin: origins[0] as string, 'x-api-key': '' }])
+      t.match(await send('/v1/captcha', { phone, purpose: 'login' }, by), refused, phone)
+    t.match(await send('/v1/sms', { phone, ...shipped }), refused, phone)
+    const events = told.splice(0)
+    const event = { outcome: 'not-served', rules: ['countries'], country, account: 'plain' }
+    t.match(events, [event, event, event])
+  }
+  t.same(app.outbox?.messages, [])
+  const phone = '+49 1512 3456789'
+  const { id } = (await send('/v1/captcha', { phone, purpose: 'login' })).body
+  t.equal((await send('/v1/mail', { to: 'jane@example.com', ...shipped })).status, 202)
+  writeFileSync(file, JSON.stringify([{ ...plain, countries: [] }]))
+  app.reload()
+  t.match(await send(`/v1/captcha/${id}/resend`, {}), refused, 'nor resends, after a reload')
+  t.equal((await send('/v1/captcha', { email: 'joe@example.com', purpose: 'login' })).status, 202)
 })
 
 /** Headers of a request without a key. */

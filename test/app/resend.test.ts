@@ -433,6 +433,23 @@ t.test('of several errors in the body of a resend the first alone is reported', 
 })
 
 t.test(
+  'the message of a code that lives for less than a second tells one second, since no provider takes 0',
+  async t => {
+    const place = await places.memory(t)
+    const sms = provider()
+    const { code, ...policy } = loadPolicy()
+    const app = await place.start(
+      {},
+      { senders: { sms }, policy: { ...policy, code: { ...code, resend: 'reuse' } } }
+    )
+    const { id } = (await ask(app)).body
+    place.advance(299_999)
+    t.equal((await resend(app, id)).status, 202)
+    t.equal(sms.messages.at(-1)?.lifetimeSeconds, 1)
+  }
+)
+
+t.test(
   'an empty body of any type is accepted where a body may be left out, and refused elsewhere',
   async t => {
     const place = await places.memory(t)
