@@ -213,7 +213,7 @@ for (const [name, open] of Object.entries(places)) {
     await t.test('refusals of the provider do not tell whether a message is being sent', async t => {
       const { app, sms } = await start()
       const next = (i: number, more: object) =>
-        ask(app, { phone: `138001${10_000 + i * 450}`, ...more }, { remoteAddress: `2001:db8:0:${i}::1` })
+        ask(app, { phone: `138001${10_000 + i * 450}`, ...more }, { remoteAddress: `2001:db8::${i}` })
       sms.fail('refused')
       for (let i = 1; i < 20; i++) t.equal((await next(i, {})).status, 422)
       const { held, letGo } = sms.hold()
