@@ -9,6 +9,7 @@ import { PURPOSE_PATTERN, strict, TEMPLATE_PATTERN } from '../schemas/common.js'
 import { sha256 } from '../sha256.js'
 import type { Templates } from '../templates/templates.js'
 import { ACCOUNT_DEFAULTS, type Account } from './account.js'
+import { isOrigin } from './origin.js'
 
 const Names = (of: string, pattern: string) =>
   Type.Optional(Type.Array(Type.String({ pattern, description: of }), { uniqueItems: true, maxItems: 100 }))
@@ -16,8 +17,6 @@ const Names = (of: string, pattern: string) =>
 const Hashes = { maxItems: 100, writeOnly: true, description: 'a list of SHA-256 hashes of keys' }
 const HASH = /^[0-9a-f]{64}$/
 const HASH_OF_NOTHING = sha256('')
-/** Schemes that browsers know, but whose pages have no origin. */
-const PAGELESS = new Set(['file:', 'ftp:', 'ws:', 'wss:'])
 
 const AccountSchema = Type.Object(
   {
@@ -147,13 +146,4 @@ function checkAddress(address: string, path: string): void {
     // Its message begins with what was read.
     throw wrong(path, (error as Error).message)
   }
-}
-
-// An origin as browsers write it in the header (RFC 6454, section 6.2): lower case, no default port, no path. Any
-// scheme, since web views of apps and extensions have schemes of their own.
-function isOrigin(text: string): boolean {
-  if (!URL.canParse(text)) return false
-  const { protocol, host } = new URL(text)
-  if (host === '' || host.includes('*') || PAGELESS.has(protocol)) return false
-  return text === `${protocol}//${host}`
 }
