@@ -6,7 +6,8 @@ import { problem } from './problem.js'
 import { countryOf, NO_COUNTRY } from './recipient.js'
 
 /**
- * Checks that the policy in force and the account of the request serve the recipient's country. If not, the audit trail records a refusal.
+ * Checks that the policy in force and the account of the request serve the recipient's country. If not, the audit trail
+ * records a refusal.
  * @param pointer JSON pointer of the recipient in the body, if the body holds it
  * @throws a problem (422) when the country is not served
  */

@@ -33,7 +33,7 @@ export const twilio = provider({
     return {
       name: 'twilio',
       async send({ to, text, lifetimeSeconds }) {
-        // A code that waits in Twilio's queue until it has expired is neither sent nor paid for.
+        // What waits in Twilio's queue for longer is not sent.
         const validity = lifetimeSeconds === undefined ? {} : { validityPeriod: lifetimeSeconds }
         const { sid } = await messages.create({ to, body: text, ...origin, ...validity }).catch(error => {
           throw outcomeOf(error)
