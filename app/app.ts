@@ -11,6 +11,7 @@ import accounts from './plugins/accounts.js'
 import afterwards from './plugins/afterwards.js'
 import audit from './plugins/audit.js'
 import captchas from './plugins/captchas.js'
+import challenge from './plugins/challenge.js'
 import closing from './plugins/closing.js'
 import connections from './plugins/connections.js'
 import errors from './plugins/errors.js'
@@ -132,6 +133,7 @@ export async function build(config: Config, options: BuildOptions = {}) {
   await app.register(senders, { config, print, clock, override: options.senders })
   await app.register(reload, { config, templates })
   await app.register(captchas, { config, secret, clock })
+  await app.register(challenge, { config })
   await app.register(idempotency, {
     secret,
     clock,

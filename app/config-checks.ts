@@ -17,6 +17,7 @@ const URLS: Record<Ending<'URL' | 'ENDPOINT'>, readonly string[]> = {
   REDIS_URL: ['redis:', 'rediss:'],
   SMTP_URL: ['smtp:', 'smtps:'],
   WEBHOOK_URL: WEB,
+  CHALLENGE_URL: WEB,
   ALIYUN_ENDPOINT: WEB,
   TENCENT_ENDPOINT: WEB,
   TWILIO_ENDPOINT: WEB
@@ -60,6 +61,10 @@ export function checkConfig(config: Config, env: NodeJS.ProcessEnv): void {
     throw new ConfigError('DEV_OUTBOX must be off in production: it shows codes to whoever asks.')
   }
   checkMail(config)
+  if (config.CHALLENGE_URL !== undefined && config.CHALLENGE_SECRET === undefined)
+    throw mistake('CHALLENGE_SECRET', 'is required with CHALLENGE_URL')
+  if (config.CHALLENGE_URL === undefined && config.CHALLENGE_SECRET !== undefined)
+    throw mistake('CHALLENGE_SECRET', 'needs CHALLENGE_URL')
   // Taken as a path, such a word would be a file of that name in the working directory.
   const { AUDIT_LOG: trail = 'off' } = config
   if (

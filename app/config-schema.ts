@@ -111,6 +111,19 @@ export const ConfigSchema = Type.Object({
         'the key of the admin API: 24 characters of ASCII or more, without blanks around them, as a header takes it'
     })
   ),
+  CHALLENGE_URL: Type.Optional(
+    Type.String({
+      description:
+        'the address that tells whether a challenge was solved, as in https://challenges.cloudflare.com/turnstile/v0/siteverify'
+    })
+  ),
+  CHALLENGE_SECRET: Type.Optional(
+    Type.String({
+      pattern: '^[!-~]+$',
+      writeOnly: true,
+      description: 'the secret key by which challenges are checked, of visible ASCII'
+    })
+  ),
   AUDIT_LOG: Type.Optional(
     Type.String({ description: 'where the audit trail goes: the path of a file, stdout, or off' })
   ),

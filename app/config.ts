@@ -1,4 +1,5 @@
 import { Default } from 'typebox/value'
+import { CHALLENGE_MS } from './challenge.js'
 import { check } from './check.js'
 import { checkConfig } from './config-checks.js'
 import { type Config, ConfigSchema } from './config-schema.js'
@@ -25,8 +26,9 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
 export const STORE_WAITS = 9
 
 /** How long a request may take, in milliseconds. */
-export function handlerTimeoutOf({ SEND_TIMEOUT, STORE_TIMEOUT }: Config): number {
-  return SEND_TIMEOUT + STORE_WAITS * Math.max(STORE_TIMEOUT, 1_000)
+export function handlerTimeoutOf({ SEND_TIMEOUT, STORE_TIMEOUT, CHALLENGE_URL }: Config): number {
+  const challengeMs = CHALLENGE_URL === undefined ? 0 : CHALLENGE_MS
+  return SEND_TIMEOUT + STORE_WAITS * Math.max(STORE_TIMEOUT, 1_000) + challengeMs
 }
 
 function read(name: string, text: string): string | number {

@@ -15,6 +15,8 @@ export interface Metrics {
   codeSent(code: Code): void
   /** Counts a try of a code; null when the code is not known. */
   verified(code: Code | null, outcome: string): void
+  /** @param outcome unknown: it could not be found out */
+  challenged(outcome: 'solved' | 'failed' | 'missing' | 'unknown'): void
 }
 
 interface Code extends Pick<Recipient, 'channel' | 'to'> {
@@ -86,6 +88,7 @@ const metrics: FastifyPluginAsync = async fastify => {
   const ofCode = ['channel', 'purpose', 'sender', 'country']
   const codes = counter('codes_sent_total', 'Codes whose message a sender has taken.', ofCode)
   const verifications = counter('verifications_total', 'Tries of codes.', [...ofCode, 'outcome'])
+  const challenges = counter('challenges_total', 'Challenges of requests for a code.', ['outcome'])
 
   fastify.decorate('metrics', {
     registry,
@@ -104,7 +107,8 @@ const metrics: FastifyPluginAsync = async fastify => {
     },
     passedOn: labels => passes.inc({ ...labels }),
     codeSent: code => codes.inc(labelsOf(code)),
-    verified: (code, outcome) => verifications.inc({ ...labelsOf(code), outcome })
+    verified: (code, outcome) => verifications.inc({ ...labelsOf(code), outcome }),
+    challenged: outcome => challenges.inc({ outcome })
   })
 }
 

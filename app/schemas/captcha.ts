@@ -34,7 +34,14 @@ export function captchaExample(purposes: Purposes) {
   return purpose === undefined ? undefined : { phone: EXAMPLE_PHONE, purpose }
 }
 
-export const CaptchaBody = (purposes: Purposes) => {
+const Challenge = Type.String({
+  pattern: '^[!-~]{1,8192}$',
+  description:
+    'The token of the challenge that the person has solved, such as that of Turnstile. Required without a key. It is accepted once.'
+})
+
+/** @param challenging whether the body may have the token of a challenge */
+export const CaptchaBody = (purposes: Purposes, challenging: boolean) => {
   const choices = Object.entries(purposes).map(([name, { params = [] }]): [string, string[]] => [
     name,
     params
@@ -53,6 +60,7 @@ export const CaptchaBody = (purposes: Purposes) => {
         EXAMPLE
       ),
       locale: Type.Optional(LocaleName),
+      ...(challenging && { challenge: Type.Optional(Challenge) }),
       send: Type.Optional(
         Type.Boolean({
           default: true,

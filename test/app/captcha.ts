@@ -9,6 +9,7 @@ interface Asked {
   purpose?: string | undefined
   locale?: string
   send?: boolean
+  challenge?: string
 }
 
 /** Asks for a code by SMS. */

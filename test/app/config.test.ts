@@ -30,7 +30,8 @@ t.test('requests may take as long as a sender and Redis together, connections lo
   for (const [env, handlerTimeout] of [
     [{}, 19_000],
     [{ STORE_TIMEOUT: '100' }, 19_000],
-    [{ STORE_TIMEOUT: '10000', SEND_TIMEOUT: '25000' }, 115_000]
+    [{ STORE_TIMEOUT: '10000', SEND_TIMEOUT: '25000' }, 115_000],
+    [{ CHALLENGE_URL: 'https://challenge.example', CHALLENGE_SECRET: 'x' }, 22_000]
   ] as const) {
     const app = await buildApp(t, env)
     const { connectionTimeout = 0, ...rest } = app.initialConfig
@@ -93,6 +94,13 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
     { ON_STORE_ERROR: 'open' },
     /^ON_STORE_ERROR \("open"\) must be one of memory, deny, allow\. It is what limits/
   ],
+  [{ CHALLENGE_URL: 'https://challenge.example' }, /^CHALLENGE_SECRET is required with CHALLENGE_URL\./],
+  [{ CHALLENGE_SECRET: 'topsecret' }, /^CHALLENGE_SECRET needs CHALLENGE_URL\. (?!.*topsecret)/],
+  [
+    { CHALLENGE_URL: 'https://challenge.example', CHALLENGE_SECRET: 'top secret' },
+    /^CHALLENGE_SECRET (?!.*top secret)/
+  ],
+  [{ CHALLENGE_URL: 'challenge.example', CHALLENGE_SECRET: 'x' }, /^CHALLENGE_URL must be a URL with a host/],
   [{ RESEND_ORDER: 'next' }, /^RESEND_ORDER \("next"\) must be one of others-first, same\./],
   [{ DEV_OUTBOX: 'no' }, /^DEV_OUTBOX \("no"\) must be one of on, off\. It is on for an outbox/],
   [{ TRUST_PROXY: 'true' }, /^TRUST_PROXY \("true"\) .* addresses or CIDR ranges/],

@@ -120,7 +120,8 @@ t.test('the document has each operation with its headers, keys and problems', as
 })
 
 t.test('the document names the codes of all answers, and docs/app-errors.md the same ones', async t => {
-  const app = await (await places.memory(t)).start({ ADMIN_KEY })
+  const challenging = { CHALLENGE_URL: 'https://challenge.example', CHALLENGE_SECRET: 'x' }
+  const app = await (await places.memory(t)).start({ ADMIN_KEY, ...challenging })
   const { paths } = (await app.inject('/openapi.json')).json<Document>()
   const answers = Object.values(paths)
     .flatMap(Object.values)

@@ -8,12 +8,12 @@ import { recipientOf } from '../../../recipient.js'
 import { CaptchaAnswer, CaptchaBody } from '../../../schemas/captcha.js'
 import { presentBody } from '../../../schemas/present-body.js'
 import { problemsOfCodes } from '../../../schemas/problem.js'
-import { BODY, CAPTCHA, RECIPIENT, SENDING } from '../../../schemas/problem-codes.js'
+import { BODY, CAPTCHA, CHALLENGE, RECIPIENT, SENDING } from '../../../schemas/problem-codes.js'
 import { checkServed } from '../../../served.js'
 import { SEND_LIMITS } from './limits.js'
 
 const send: FastifyPluginAsyncTypebox = async fastify => {
-  const body = () => CaptchaBody(fastify.policy.purposes)
+  const body = () => CaptchaBody(fastify.policy.purposes, fastify.challenging)
   fastify.post(
     '',
     {
@@ -22,16 +22,18 @@ const send: FastifyPluginAsyncTypebox = async fastify => {
       // A code that cannot be sent is refused before it is counted. Only the attempt has been counted.
       preHandler: [
         async request => {
-          const { purpose, locale, send, params, ...recipient } = request.body
+          const { purpose, locale, send, params, phone, email } = request.body
           preparePurpose(request, purpose, '#/purpose')
           if (send === false) withhold(request)
-          request.recipient = recipientOf(recipient, { region: fastify.region })
+          request.recipient = recipientOf({ phone, email }, { region: fastify.region })
           checkServed(request, '#/phone')
           // Params are text of the caller's in a message to any phone, so they need a key.
           if (params !== undefined) checkHasKey(request)
           request.bound = boundTo(request, { ...request.recipient, purpose, locale, params })
         },
-        fastify.idempotent
+        fastify.idempotent,
+        // Behind the look at the key, since a token is accepted once, and a repetition has the same.
+        fastify.challenge
       ],
       schema: {
         operationId: 'sendCaptcha',
@@ -46,6 +48,7 @@ const send: FastifyPluginAsyncTypebox = async fastify => {
           ...problemsOfCodes(
             ...BODY,
             ...CAPTCHA,
+            ...(fastify.challenging ? CHALLENGE : []),
             ...SENDING,
             ...RECIPIENT,
             'COUNTRY_NOT_SERVED',
