@@ -47,7 +47,15 @@ export class MemoryRecords implements Records {
   async put(key: string, sealed: string, terms: Terms): Promise<void> {
     this.sweep()
     if (this.held.size >= this.max) throw problem(503, 'CODES_FULL', 'No more codes can be stored now.')
-    this.held.set(key, { sealed, generation: 1, made: 1, resends: [], receipts: [], ...this.begin(terms) })
+    this.held.set(key, {
+      sealed,
+      generation: 1,
+      made: 1,
+      asked: '',
+      resends: [],
+      receipts: [],
+      ...this.begin(terms)
+    })
   }
 
   async get(key: string): Promise<Kept | null> {
@@ -107,9 +115,10 @@ export class MemoryRecords implements Records {
     return true
   }
 
-  async noteSent(key: string, generation: number, { sender, receipt }: Sent): Promise<boolean> {
+  async noteSent(key: string, generation: number, { sender, asked, receipt }: Sent): Promise<boolean> {
     const held = this.find(key)
     if (held === undefined) return false
+    if (asked !== '') held.asked = asked
     if (receipt !== '') held.receipts = [...held.receipts, receipt].slice(-9)
     const states = [held, ...held.resends.map(({ former }) => former)]
     const noted = states.find(each => each.generation === generation)
@@ -124,7 +133,7 @@ export class MemoryRecords implements Records {
   private begin({
     lifeMs,
     tries
-  }: Terms): Omit<Held, 'sealed' | 'generation' | 'made' | 'resends' | 'receipts'> {
+  }: Terms): Omit<Held, 'sealed' | 'generation' | 'made' | 'asked' | 'resends' | 'receipts'> {
     return {
       triesLeft: tries,
       ended: '',

@@ -77,11 +77,12 @@ async function sendUnseen(
 /**
  * Notes what became of the message.
  * @param sender the sender that took it; `''` when none is known to have
+ * @param asked the sender that took it, or may have
  */
-async function noteSent(reply: FastifyReply, issued: Issued, sender: string): Promise<void> {
+async function noteSent(reply: FastifyReply, issued: Issued, sender: string, asked = sender): Promise<void> {
   const receipt = receiptOf(reply)
   try {
-    const verified = await reply.server.captchas.noteSent(issued, { sender, receipt })
+    const verified = await reply.server.captchas.noteSent(issued, { sender, asked, receipt })
     // Before the provider answered: whoever verified it did not find the receipt.
     if (verified && receipt !== '') giveBack(reply, [receipt])
   } catch (failed) {
@@ -94,8 +95,9 @@ async function noteSent(reply: FastifyReply, issued: Issued, sender: string): Pr
  * @returns whether it was taken back
  */
 async function takeBack(error: unknown, reply: FastifyReply, issued: Issued): Promise<boolean> {
-  if (undeliveredOf(error).outcome === 'unknown') {
-    await noteSent(reply, issued, '')
+  const { outcome, sender } = undeliveredOf(error)
+  if (outcome === 'unknown') {
+    await noteSent(reply, issued, '', sender)
     return false
   }
   await issued.undo().catch(failed => {

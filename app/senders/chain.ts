@@ -12,7 +12,7 @@ const SURELY_NOT = new Set(['failed', 'limited'])
 /**
  * Tries senders one after another: the next only when the one before surely did not send. The senders of a step take
  * turns by weight.
- * @param othersFirst whether a resend tries the sender that took the message before last
+ * @param othersFirst whether a resend tries the sender of the message before after all others
  * @param passedOn called with the error for which the next sender is tried
  * @throws SendError of the sender after which no other may try. When none is left, failures because of the message are
  * set aside unless there are no others; then it is the last `failed` one, if any, else the last `limited` one, if any,

@@ -20,7 +20,7 @@ export interface Message {
   segments?: number
   /** For how many seconds, from now, its code can be verified; of codes only. */
   lifetimeSeconds?: number
-  /** The sender that took the message before, which perhaps has not arrived; of resends only, if it is known. */
+  /** The sender that took the message before, or may have; of resends only, if there is one. */
   formerSender?: string
 }
 

@@ -49,7 +49,7 @@ export const SenderVariables = {
   RESEND_ORDER: Type.Enum(['others-first', 'same'], {
     default: 'others-first',
     description:
-      'others-first if a resend asks the sender that took the message before last, same if it keeps to the order'
+      'others-first if a resend asks the sender of the message before after all others, same if it keeps to the order'
   }),
   DEV_OUTBOX: Type.Enum(['on', 'off'], {
     default: 'on',

@@ -106,6 +106,26 @@ for (const [name, open] of Object.entries(places)) {
       }
     })
 
+    await t.test('a resend goes by another sender, too, if the one before did not answer', async t => {
+      const [hooked, twilio] = [
+        await startProvider(t, 'hang'),
+        await startProvider(t, { status: 201, body: { sid: 'SM1' } })
+      ]
+      const place = await open(t)
+      const app = await place.start({
+        ...credentials,
+        SMS_SENDERS: 'webhook,twilio',
+        WEBHOOK_URL: hooked.url,
+        TWILIO_ENDPOINT: twilio.url,
+        SEND_TIMEOUT: '300'
+      })
+      const { status: answered, body } = await ask(app)
+      t.same([answered, body.code, twilio.asked.length], [504, 'SEND_UNKNOWN', 0])
+      place.advance(60_001)
+      t.equal((await resend(app, body.id)).status, 202)
+      t.same([hooked.asked.length, twilio.asked.length], [1, 1])
+    })
+
     await t.test('reuse: delivery is that of the last message of a code', async t => {
       const place = await open(t)
       const sms = provider()

@@ -291,7 +291,7 @@ t.test('closing a chain closes every sender, and nothing is sent afterwards', as
   t.equal(calls.length, 3)
 })
 
-t.test('a resend tries the sender that took the message before last', async t => {
+t.test('a resend tries the sender of the message before after all others', async t => {
   const calls: string[] = []
   const failing = new Set<string>()
   const link = (name: string, weight = 1) => ({
