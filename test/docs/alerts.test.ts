@@ -62,6 +62,21 @@ const cases: Record<string, { series: Record<string, string>; alerts: string[] }
     },
     alerts: ['CodesNotVerified{country="AZ"}', 'CodesNotVerified{country="CN"}']
   },
+  'a provider of challenges does not answer': {
+    series: {
+      'challenges_total{outcome="missing"}': '0+99x540',
+      'challenges_total{outcome="solved"}': '0+7x540',
+      'challenges_total{outcome="unknown"}': '0+2x540'
+    },
+    alerts: ['ChallengesUnknown{}']
+  },
+  'challenges that are not solved, and a few that cannot be checked': {
+    series: {
+      'challenges_total{outcome="failed"}': '0+9x540',
+      'challenges_total{outcome="unknown"}': '0+1x540'
+    },
+    alerts: []
+  },
   'a flood': {
     series: { 'limit_refusals_total{rule="ip",route="a"}': '0+101x540' },
     alerts: ['ManyRefused{rule="ip"}']
