@@ -62,7 +62,6 @@ export class Fallback implements Reserver {
     const held = this.carryOver.concerns(outage) ? await this.substitute.hold(entries, token) : undefined
     if (held?.refused) return held.refused
     const asked = performance.now()
-    const blockings = this.standIn?.blockings ?? 0
     const answer = Promise.resolve(this.primary.reserve(entries, token))
     try {
       const facts = await within(answer, timeout, unavailable)
@@ -71,7 +70,7 @@ export class Fallback implements Reserver {
       const late = !held && facts[ADMITTED] === 1 && this.carryOver.concerns(outage)
       this.answered(outage, entries, asked, facts)
       if (late) return this.substitute.reserveAfter(answer, undefined, outage, entries, token)
-      const settling = facts[ADMITTED] === 1 && this.standIn?.note(entries, facts, this.store, blockings)
+      const settling = facts[ADMITTED] === 1 && this.standIn?.note(entries, facts, this.store, asked)
       return { facts, store: settling || this.store }
     } catch (error) {
       held?.release()

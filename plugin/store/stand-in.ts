@@ -20,11 +20,11 @@ type Following = Pick<Store, 'clear' | 'block' | 'unblock'>
  * first. Locks, attempts and what is only observed are not noted.
  */
 export class StandIn {
-  /** Grows whenever this process blocks somebody. */
-  blockings = 0
   private readonly journal = new Journal()
   private readonly counting: NodeJS.Timeout
   private catchingUp: Promise<void> | undefined
+  /** When this process last blocked somebody, in milliseconds by the monotonic clock. */
+  private blockedAt = 0
 
   constructor(private readonly memory: MemoryStore) {
     this.counting = setInterval(() => this.countFor(COUNTING_BUDGET_MS), COUNTING_MS).unref()
@@ -51,13 +51,13 @@ export class StandIn {
 
   /**
    * Notes what the primary store has admitted.
-   * @param blockings the value of `blockings` when the primary store was asked
+   * @param asked when the primary store was asked, in milliseconds by the monotonic clock
    * @returns how to settle it in the primary store and in the memory
    */
-  note(entries: readonly Entry[], facts: Facts, store: Settling, blockings: number): Settling {
+  note(entries: readonly Entry[], facts: Facts, store: Settling, asked: number): Settling {
     const at = this.memory.ticks
     const { next } = this.journal
-    const current = blockings === this.blockings
+    const current = asked >= this.blockedAt
     for (const { entry, ends } of takenOf(entries, facts)) {
       // The primary store admits this identity. So if it is blocked here, another process has unblocked it, unless this
       // answer is older than the block.
@@ -86,7 +86,7 @@ export class StandIn {
       block: async (entries, ms) => {
         await store.block(entries, ms)
         this.memory.block(entries, ms)
-        this.blockings++
+        this.blockedAt = performance.now()
       },
       unblock: async entries => {
         await store.unblock(entries)

@@ -44,11 +44,12 @@ function open({ maxKeys = 1_000, ahead = 0 } = {}) {
   }
   /** Decides in the primary store, and notes in the stand-in memory what is admitted. */
   function reserve(entries: readonly Entry[], holder = ''): { taken: Taken[]; counted: Settling } {
+    const asked = performance.now()
     const facts = primary.reserve(entries, holder)
     const taken = takenOf(entries, named(entries, facts))
     return {
       taken,
-      counted: facts[ADMITTED] === 1 ? standIn.note(entries, facts, primary, standIn.blockings) : primary
+      counted: facts[ADMITTED] === 1 ? standIn.note(entries, facts, primary, asked) : primary
     }
   }
   const used = (entries: readonly Entry[], store: MemoryStore = standIn.caughtUp()) =>
@@ -384,12 +385,12 @@ t.test('an answer to a call before a block does not end the block', async t => {
   const { primary, standIn, close } = open()
   t.teardown(close)
   const entries = [entry(spec)]
-  const before = standIn.blockings
+  const before = performance.now()
   const facts = primary.reserve(entries, '')
   const blocking = standIn.following(primary).block(entries, 0)
-  const meanwhile = standIn.blockings
+  const meanwhile = performance.now()
   await blocking
-  for (const blockings of [before, meanwhile]) standIn.note(entries, facts, primary, blockings)
+  for (const asked of [before, meanwhile]) standIn.note(entries, facts, primary, asked)
   t.equal(named(entries, standIn.caughtUp().peek(entries)).entries[0]?.state, BLOCKED)
 })
 
