@@ -79,17 +79,15 @@ export class CarryOver {
     )
   }
 
-  /** Finds the slots of these entries that wait to be carried over, or are being carried over now. */
-  find(entries: readonly Entry[]): Carried[] {
-    return [...this.counting, ...this.backlog.all].filter(({ taken: { entry } }) => {
-      const same = ({ identity, spec }: Entry) => identity === entry.identity && spec.name === entry.spec.name
-      return entries.some(same)
-    })
-  }
-
-  /** Gives up these slots where they still wait, and refunds them in the store where they were carried over. */
-  async giveBack(carried: readonly Carried[]): Promise<void> {
-    await Promise.all(carried.map(each => each.giveBack(this.refund, this.options.timeout)))
+  /**
+   * Clears these entries, also where they wait to be carried over.
+   * @param clear clears them in the store, and in the one that has counted in its place
+   */
+  async clear(entries: readonly Entry[], clear: Store['clear']): Promise<void> {
+    const waiting = this.find(entries)
+    await clear(entries)
+    // Some of these may have been carried over during the clear, and would count again.
+    await this.giveBack(waiting)
   }
 
   /** Starts to carry over what waits to each store or node that answers, unless that is under way already. */
@@ -108,6 +106,19 @@ export class CarryOver {
     this.start()
     await Promise.all(this.carrying.values())
     this.backlog.dropAll('the app ends')
+  }
+
+  /** Finds the slots of these entries that wait to be carried over, or are being carried over now. */
+  private find(entries: readonly Entry[]): Carried[] {
+    return [...this.counting, ...this.backlog.all].filter(({ taken: { entry } }) => {
+      const same = ({ identity, spec }: Entry) => identity === entry.identity && spec.name === entry.spec.name
+      return entries.some(same)
+    })
+  }
+
+  /** Gives up these slots where they still wait, and refunds them in the store where they were carried over. */
+  private async giveBack(carried: readonly Carried[]): Promise<void> {
+    await Promise.all(carried.map(each => each.giveBack(this.refund, this.options.timeout)))
   }
 
   private async carry(outage: Outage): Promise<void> {

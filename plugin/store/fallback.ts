@@ -43,15 +43,7 @@ export class Fallback implements Reserver {
     const followed = { ...store, ...this.standIn?.following(store), refund }
     const now = () => this.standIn?.now ?? 0
     this.carryOver = new CarryOver(primary, refund, { ...options, now })
-    this.store = {
-      ...followed,
-      clear: async entries => {
-        const waiting = this.carryOver.find(entries)
-        await followed.clear(entries)
-        // Some of these may have been carried over during the clear, and would count again.
-        await this.carryOver.giveBack(waiting)
-      }
-    }
+    this.store = { ...followed, clear: entries => this.carryOver.clear(entries, followed.clear) }
     this.substitute = new Substitute(substitute, this.store, this.carryOver, options.onRefundFailed)
   }
 
