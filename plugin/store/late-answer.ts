@@ -7,6 +7,8 @@ import { locksOf, takenOf } from './taken.js'
  * least the locks are released.
  */
 export class LateAnswer {
+  /** Resolves to true if the store has counted nothing, and never will. */
+  readonly uncounted: Promise<boolean>
   private readonly taken: Promise<Taken[]>
 
   /** @param onRefundFailed called with the error when a counted slot could not be given back */
@@ -21,6 +23,7 @@ export class LateAnswer {
       facts => takenOf(entries, facts),
       () => []
     )
+    this.uncounted = this.taken.then(({ length }) => length === 0)
   }
 
   giveBack(which: (entry: Entry) => boolean = () => true): void {

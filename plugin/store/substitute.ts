@@ -56,15 +56,11 @@ export class Substitute {
     token: string
   ): Promise<Reserved> {
     const late = new LateAnswer(entries, token, answer, this.store.refund, this.onRefundFailed)
-    const uncounted = answer.then(
-      facts => facts[ADMITTED] !== 1,
-      () => true
-    )
     let admitted = false
     try {
       const { facts, store } = isQueued(error)
         ? await this.decide(entries, token)
-        : await this.reserve(outage, entries, token, uncounted)
+        : await this.reserve(outage, entries, token, late.uncounted)
       admitted = facts === null || facts[ADMITTED] === 1
       if (facts === null) {
         // No settlement follows a decision that was counted nowhere, so the locks of a late answer are released here.
