@@ -52,8 +52,9 @@ export const distinct: Kind<DistinctSpec> = {
     // What stands behind afterwards: the value's own former pair, and all pairs that are there already.
     let earlier: Pair[] = own < 0 ? [] : [[cell.at(own), value]]
     let kept = Math.max(length - end - 2, 0)
-    const share = Math.floor(SHARED / Math.max(front / 2, ...limits.map(({ max }) => max)))
-    if (front / 2 + earlier.length + kept / 2 > (front / 2) * share * SPARE) {
+    const values = front / 2
+    const share = Math.floor(SHARED / Math.max(values, ...limits.map(({ max }) => max)))
+    if (values + earlier.length + kept / 2 > values * share * SPARE) {
       earlier = newestOfEach([...earlier, ...pairsOf(cell, length - kept, length)], share, since)
       kept = 0
     }
@@ -76,19 +77,21 @@ export const distinct: Kind<DistinctSpec> = {
     const { length } = cell
     const end = endOfNewest(cell)
     const taken = find(cell, 0, end, STAMP, stamp)
-    const behind =
-      taken < 0
-        ? find(cell, end + 2, length, STAMP, stamp)
-        : find(cell, end + 2, length, VALUE, cell.at(taken + VALUE))
-    if (taken < 0) return behind < 0 || without(cell, behind, end)
-    if (behind < 0) return end > 2 ? without(cell, taken, end) : cell.resize(0)
-    const [at, value] = [cell.at(behind), cell.at(behind + VALUE)]
+    if (taken < 0) {
+      const earlier = find(cell, end + 2, length, STAMP, stamp)
+      return earlier < 0 || without(cell, earlier, end)
+    }
+    const value = cell.at(taken + VALUE)
+    const before = find(cell, end + 2, length, VALUE, value)
+    if (before < 0) return end > 2 ? without(cell, taken, end) : cell.resize(0)
+    // It takes its place among the newest pairs, by its own stamp.
+    const at = cell.at(before)
     let place = taken
     while (place + 2 < end && cell.at(place + 2) > at) place += 2
     // At least one pair is moved: a move to the start of the cell tells that it expires sooner (`Arena.move`).
     cell.move(taken, taken + 2, Math.max(place - taken, 2))
     write(cell, place, [at, value])
-    return without(cell, behind, end)
+    return without(cell, before, end)
   },
 
   repeatable: true,
