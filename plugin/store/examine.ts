@@ -17,7 +17,8 @@ interface Log {
 export class Examination {
   private beginning: Promise<void> | undefined
   private begun = false
-  private checking: NodeJS.Timeout | undefined
+  /** Repeats the look under way when it has failed; undefined while none is under way. */
+  private repeating: NodeJS.Timeout | undefined
   /** Whether another look was asked for during one, which may have missed what is new. */
   private missed = false
   private closed = false
@@ -58,8 +59,8 @@ export class Examination {
   /** Looks again: Redis may have begun empty, or another server may have taken its place. */
   again(): void {
     if (this.closed) return
-    this.missed = this.checking !== undefined
-    if (!this.missed) this.follow(this.look(), this.redis.connection)
+    this.missed = this.repeating !== undefined
+    if (!this.missed) void this.follow(this.look())
   }
 
   end(): void {
@@ -77,51 +78,43 @@ export class Examination {
     } catch (error) {
       if (error instanceof SecretMismatchError) throw error
       this.warn(error, 'the secret of redis is not known yet')
-      this.follow(looked, connection)
+      void this.follow(looked, connection)
     }
     if (!this.closed) this.stopListening = this.redis.onConnection(() => this.again())
     this.begun = true
   }
 
-  private endLook(): void {
-    this.stop()
-    if (this.missed) this.again()
-  }
-
   private stop(): void {
-    clearInterval(this.checking)
-    this.checking = undefined
+    clearInterval(this.repeating)
+    this.repeating = undefined
   }
 
   /**
    * Waits for a look to end, and looks again when it failed or its answer was lost.
    * @param asked the connection when the look began
    */
-  private follow(looked: Promise<void>, asked: unknown): void {
+  private async follow(looked: Promise<void>, asked = this.redis.connection): Promise<void> {
     let failed = false
-    const check = () => {
+    const repeat = () => {
       const { connection } = this.redis
       // A call that a lost connection has left unanswered may never settle (retry.ts).
       const lost = connection !== undefined && connection !== asked
-      if (!failed && !lost) return
-      this.follow(this.look(), connection)
+      if (failed || lost) void this.follow(this.look())
     }
     this.stop()
-    if (!this.closed) this.checking = setInterval(check, this.timeout).unref()
-    looked.then(
-      () => {
-        this.mismatch = null
-        this.endLook()
-      },
-      error => {
-        failed = true
-        if (this.closed || !(error instanceof SecretMismatchError)) return
-        this.mismatch = error
-        // The server listens by now: only its operator can help.
-        this.log.error({ err: error }, 'limits are not shared')
-        this.endLook()
-      }
-    )
+    if (!this.closed) this.repeating = setInterval(repeat, this.timeout).unref()
+    try {
+      await looked
+      this.mismatch = null
+    } catch (error) {
+      failed = true
+      if (this.closed || !(error instanceof SecretMismatchError)) return
+      this.mismatch = error
+      // The server listens by now: only its operator can help.
+      this.log.error({ err: error }, 'limits are not shared')
+    }
+    this.stop()
+    if (this.missed) this.again()
   }
 
   /**
