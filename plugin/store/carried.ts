@@ -2,7 +2,7 @@ import { within } from '../within.js'
 import { unavailable } from './in-time.js'
 import type { Store, Taken } from './store.js'
 
-/** A slot that another store has counted in place of the lost one, to be counted in the lost one as well. */
+/** A slot that the memory has counted while the primary store was lost, to be counted in the store as well. */
 export class Carried {
   /** Whether the slot was given back or cleared: then the store is not told of it any more. */
   over = false
@@ -12,9 +12,9 @@ export class Carried {
   private readonly since = performance.now()
 
   /**
-   * @param taken the slot as the other store has counted it
-   * @param at when the other store counted it, in ticks
-   * @param uncounted resolves to true if the lost store has not counted it, and never will
+   * @param taken the slot as the memory has counted it
+   * @param at when the memory counted it, in its ticks
+   * @param uncounted resolves to true if the store has not counted it, and never will
    */
   constructor(
     readonly taken: Taken,
@@ -25,7 +25,7 @@ export class Carried {
   /**
    * Counts the slot in the store, unless a late answer says that the store has counted it already. That answer is
    * taken for lost `timeout` milliseconds after the store answers again, or after the slot was taken if that was later.
-   * @param now gives the present tick
+   * @param now gives the present tick of the memory
    * @param answers since when the store answers, in milliseconds by the monotonic clock
    * @returns the receipt in the store, 0 when the slot was not counted
    * @throws StoreUnavailableError when there is no answer within `timeout` milliseconds; else what the store throws

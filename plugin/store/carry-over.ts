@@ -13,7 +13,7 @@ const TOGETHER = 32
 export interface CarryOverOptions {
   /** How long a call may take, in milliseconds; also the interval at which a lost store is asked whether it answers. */
   timeout: number
-  /** The present tick of a clock that never steps. */
+  /** The present tick of the memory. */
   now: () => number
   /** Finds the outage of the store, or of the cluster node that has the keys of these entries. */
   outageOf: (entries: readonly Entry[]) => Outage
@@ -27,8 +27,8 @@ export interface CarryOverOptions {
 }
 
 /**
- * Carries over to a store the sends that were admitted elsewhere while the store was lost. The outage is over when the
- * first batch is carried over. If it lasted until the last batch, it would never end while more is admitted than
+ * Carries over to the primary store the sends that the memory admitted while the store was lost. The outage is over when
+ * the first batch is carried over. If it lasted until the last batch, it would never end while more is admitted than
  * carried over. The store is told of an entry only after it has answered a `peek`. It is told again only if it has
  * certainly not counted the entry: otherwise the entry could count twice.
  */
@@ -62,26 +62,25 @@ export class CarryOver {
   }
 
   /**
-   * Queues the slots that another store has counted in place of the lost one.
-   * @param store the store that has counted them
-   * @param uncounted resolves to true if the lost store has not counted them, and never will
-   * @returns how to settle them in both stores
+   * Queues slots that the memory has counted.
+   * @param uncounted resolves to true if the store has not counted them, and never will
+   * @returns how to settle them in the memory and in the store
    */
-  queue(taken: readonly Taken[], outage: Outage, store: Settling, uncounted: Promise<boolean>): Settling {
+  queue(taken: readonly Taken[], outage: Outage, memory: Settling, uncounted: Promise<boolean>): Settling {
     const at = this.options.now()
     const carried = taken.map(each => new Carried(each, at, uncounted))
     this.backlog.add(outage, carried)
     this.timer ??= setInterval(() => this.start(), this.options.timeout).unref()
     // The store came back while this was being decided.
     if (!outage.lost) this.start()
-    return new WatchedSettling(store, given =>
+    return new WatchedSettling(memory, given =>
       this.giveBack(carried.filter(({ taken: { entry } }) => given.some(each => each.entry === entry)))
     )
   }
 
   /**
    * Clears these entries, also where they wait to be carried over.
-   * @param clear clears them in the store, and in the one that has counted in its place
+   * @param clear clears them in the store and in the memory
    */
   async clear(entries: readonly Entry[], clear: Store['clear']): Promise<void> {
     const waiting = this.find(entries)
@@ -95,8 +94,8 @@ export class CarryOver {
     const idle = ({ outages }: Backlog) => outages.filter(outage => !this.carrying.has(outage))
     for (const outage of idle(this.backlog)) this.backlog.move(outage)
     for (const outage of idle(this.backlog)) {
-      const carried = this.carry(outage).finally(() => this.carrying.delete(outage))
-      this.carrying.set(outage, carried)
+      const carrying = this.carry(outage).finally(() => this.carrying.delete(outage))
+      this.carrying.set(outage, carrying)
     }
   }
 

@@ -23,7 +23,11 @@ export interface FallbackOptions extends Omit<CarryOverOptions, 'now'> {
   onRefundFailed: (error: unknown) => void
 }
 
-/** A store that may be lost, and what decides in its place meanwhile. */
+/**
+ * The primary store, which may be lost (`Outage` tells), and what decides in its place meanwhile (`Substitute`). If that
+ * is a memory (`StandIn`), the memory follows what the store admits. What the memory admits is carried over to the store
+ * once it is back (`CarryOver`).
+ */
 export class Fallback implements Reserver {
   readonly store: Reserver['store']
   private readonly standIn: StandIn | undefined

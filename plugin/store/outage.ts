@@ -8,8 +8,8 @@ interface OutageEvents {
 }
 
 /**
- * Whether a store, or one node of a cluster, answers. While it is lost, one caller per `timeout` asks it again. Times are
- * milliseconds by the monotonic clock.
+ * A circuit breaker: whether a store, or one node of a cluster, answers. While it is lost, one caller per `timeout` asks
+ * it again. Times are milliseconds by the monotonic clock.
  */
 export class Outage {
   /** When a lost store may be asked again; 0 while the store is not lost. */

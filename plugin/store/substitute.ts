@@ -12,12 +12,12 @@ import type { Entry, Taken } from './store.js'
 import { takenOf } from './taken.js'
 import { WatchedSettling } from './watched.js'
 
-/** Decides while a store is lost: by a stand-in memory, by a 503 (`deny`), or by admitting all, uncounted (`allow`). */
+/** Decides while the primary store is lost: by a memory, by a 503 (`deny`), or by admitting all, uncounted (`allow`). */
 export class Substitute {
   private closed = false
 
   /**
-   * @param store settles what the lost store has counted
+   * @param store settles what the primary store has counted
    * @param onRefundFailed called with the error when the slots of an answer that came too late could not be given back
    */
   constructor(
@@ -28,8 +28,8 @@ export class Substitute {
   ) {}
 
   /**
-   * Decides, and queues the admitted sends to be carried over to the lost store when it is back.
-   * @param uncounted resolves to true if the lost store has not counted this decision, and never will
+   * Decides, and queues the admitted sends to be carried over to the primary store when it is back.
+   * @param uncounted resolves to true if the primary store has not counted this decision, and never will
    */
   async reserve(
     outage: Outage,
@@ -77,7 +77,7 @@ export class Substitute {
   }
 
   /**
-   * Takes the slots in the stand-in memory until the store has answered. While entries wait to be carried over, the
+   * Takes the slots in the memory until the store has answered. While entries wait to be carried over, the
    * store does not know them: so both have to admit.
    * @returns `refused`: the decision of the memory, where it refuses; `release` gives the slots back
    */
