@@ -52,6 +52,11 @@ export class CarryOver {
     return this.backlog.has(outage)
   }
 
+  /** Whether this asks anyway if the store or node of this outage answers, so that no request has to wait for it. */
+  asks(outage: Outage): boolean {
+    return outage.silent && this.waits(outage)
+  }
+
   /**
    * Whether entries may have to be carried over to the store or node of this outage. They may also wait under the
    * outage of a node whose slots other nodes have taken over.

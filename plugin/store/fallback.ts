@@ -43,7 +43,7 @@ export class Fallback implements Reserver {
     const store = inTime(primary, options.timeout)
     const { substitute } = options
     this.standIn = typeof substitute === 'string' ? undefined : substitute
-    const refund: Store['refund'] = (taken, token) => this.follow(store.refund(taken, token))
+    const refund: Store['refund'] = (taken, token) => this.track(store.refund(taken, token))
     const followed = { ...store, ...this.standIn?.following(store), refund }
     const now = () => this.standIn?.now ?? 0
     this.carryOver = new CarryOver(primary, refund, { ...options, now })
@@ -54,7 +54,8 @@ export class Fallback implements Reserver {
   async reserve(entries: readonly Entry[], token: string): Promise<Reserved> {
     const { timeout, outageOf } = this.options
     const outage = outageOf(entries)
-    if (this.isBehind(outage) || !outage.takeTurn()) return this.substitute.reserve(outage, entries, token)
+    if (this.carryOver.asks(outage) || !outage.takeTurn())
+      return this.substitute.reserve(outage, entries, token)
     const held = this.carryOver.concerns(outage) ? await this.substitute.hold(entries, token) : undefined
     if (held?.refused) return held.refused
     const asked = performance.now()
@@ -78,7 +79,7 @@ export class Fallback implements Reserver {
   async peek(entries: readonly Entry[]): Promise<Reserved> {
     const { timeout, outageOf } = this.options
     const outage = outageOf(entries)
-    if (this.isBehind(outage) || !outage.mayRead()) return this.substitute.peek(entries)
+    if (this.carryOver.asks(outage) || !outage.mayRead()) return this.substitute.peek(entries)
     const asked = performance.now()
     try {
       const facts = await within(this.primary.peek(entries), timeout, unavailable)
@@ -99,19 +100,11 @@ export class Fallback implements Reserver {
     this.standIn?.close()
   }
 
-  private follow(done: Promise<void>): Promise<void> {
+  private track(done: Promise<void>): Promise<void> {
     const end = () => this.underWay.delete(done)
     this.underWay.add(done)
     done.then(end, end)
     return done
-  }
-
-  /**
-   * Whether decisions leave a lost store to the carry-over: while entries wait, that asks anyway whether the store
-   * answers, so no request has to wait for it.
-   */
-  private isBehind(outage: Outage): boolean {
-    return outage.silent && this.carryOver.waits(outage)
   }
 
   /** @param facts by which the store has decided; null when it was only read */
