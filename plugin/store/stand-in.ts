@@ -127,8 +127,8 @@ export class StandIn {
   }
 
   private readonly count = (entry: Entry, at: number, ends: number): number => {
-    if (at !== CLEARED && at !== CLEARING) return this.memory.count(entry, this.memory.ticks - at, ends)
     if (at === CLEARING) return this.memory.latest(entry)
+    if (at !== CLEARED) return this.memory.count(entry, this.memory.ticks - at, ends)
     this.memory.clear([entry])
     return 0
   }
