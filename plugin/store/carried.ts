@@ -1,5 +1,4 @@
-import { within } from '../within.js'
-import { unavailable } from './in-time.js'
+import { answerInTime } from './in-time.js'
 import type { Store, Taken } from './store.js'
 
 /** A slot that the memory has counted while the primary store was lost, to be counted in the store as well. */
@@ -37,13 +36,13 @@ export class Carried {
     answers: number
   ): Promise<number> {
     const left = Math.max(this.since, answers) + timeout - performance.now()
-    const uncounted = await within(this.uncounted, Math.max(left, 0), unavailable).catch(() => true)
+    const uncounted = await answerInTime(this.uncounted, Math.max(left, 0)).catch(() => true)
     if (!uncounted || this.over) return 0
     const { entry, ends } = this.taken
     const answer = Promise.resolve(store.count(entry, now() - this.at, ends))
     // An answer that comes after `timeout` still says what `giveBack` has to refund.
     this.receipt = answer.catch(() => 0)
-    return within(answer, timeout, unavailable)
+    return answerInTime(answer, timeout)
   }
 
   /**
@@ -55,6 +54,6 @@ export class Carried {
     const given = this.receipt.then(async receipt => {
       if (receipt !== 0) await refund([{ ...this.taken, receipt }], '')
     })
-    return within(given, timeout, unavailable)
+    return answerInTime(given, timeout)
   }
 }

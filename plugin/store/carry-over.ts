@@ -1,7 +1,6 @@
-import { within } from '../within.js'
 import { Backlog } from './backlog.js'
 import { Carried } from './carried.js'
-import { unavailable } from './in-time.js'
+import { answerInTime } from './in-time.js'
 import type { Outage } from './outage.js'
 import { isReply, isUnsent, isWriteError } from './redis-errors.js'
 import type { Entry, Settling, Store, Taken } from './store.js'
@@ -146,7 +145,7 @@ export class CarryOver {
   /** Peeks at the first entry. @throws when the store does not answer */
   private async probe(first: Carried | undefined, { node }: Outage): Promise<void> {
     const { timeout, isRequestError } = this.options
-    await within(first && this.store.peek([first.taken.entry]), timeout, unavailable).catch(error => {
+    await answerInTime(first && this.store.peek([first.taken.entry]), timeout).catch(error => {
       if (!isRequestError(error, node)) throw error
     })
   }

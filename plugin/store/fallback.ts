@@ -1,8 +1,7 @@
 import { StoreUnavailableError } from '../errors.js'
-import { within } from '../within.js'
 import { CarryOver, type CarryOverOptions } from './carry-over.js'
 import { ADMITTED, type Facts } from './facts.js'
-import { inTime, unavailable } from './in-time.js'
+import { answerInTime, inTime } from './in-time.js'
 import type { Outage } from './outage.js'
 import { isWriteError } from './redis-errors.js'
 import type { Reserved, Reserver } from './reserver.js'
@@ -61,7 +60,7 @@ export class Fallback implements Reserver {
     const asked = performance.now()
     const answer = Promise.resolve(this.primary.reserve(entries, token))
     try {
-      const facts = await within(answer, timeout, unavailable)
+      const facts = await answerInTime(answer, timeout)
       held?.release()
       // The store was lost meanwhile, and does not know what the memory has admitted since. So its answer is too late.
       const late = !held && facts[ADMITTED] === 1 && this.carryOver.concerns(outage)
@@ -82,7 +81,7 @@ export class Fallback implements Reserver {
     if (this.carryOver.asks(outage) || !outage.mayRead()) return this.substitute.peek(entries)
     const asked = performance.now()
     try {
-      const facts = await within(this.primary.peek(entries), timeout, unavailable)
+      const facts = await answerInTime(this.primary.peek(entries), timeout)
       this.answered(outage, entries, asked, null)
       return { facts, store: this.store }
     } catch (error) {

@@ -4,9 +4,13 @@ import { within } from '../within.js'
 import type { Reserver } from './reserver.js'
 import type { Store } from './store.js'
 
-/** The error to throw when an answer does not come in time. */
-export function unavailable(): Error {
+function unavailable(): Error {
   return new StoreUnavailableError()
+}
+
+/** Waits for an answer. @throws StoreUnavailableError when it does not come within `timeout` milliseconds */
+export function answerInTime<T>(answer: Awaitable<T>, timeout: number): Promise<T> {
+  return within(answer, timeout, unavailable)
 }
 
 function away(cause: unknown): never {
@@ -15,14 +19,13 @@ function away(cause: unknown): never {
 
 /** The same store, whose calls end within `timeout` milliseconds. */
 export function inTime(store: Store, timeout: number) {
-  const call = <T>(answer: Awaitable<T>) => within(answer, timeout, unavailable)
   // What an app itself asks for has no fallback, so each failure becomes a StoreUnavailableError.
-  const asked = <T>(answer: Awaitable<T>) => call(answer).catch(away)
+  const asked = <T>(answer: Awaitable<T>) => answerInTime(answer, timeout).catch(away)
   return {
     name: store.name,
     peek: entries => asked(store.peek(entries)),
     refund: (taken, token) => asked(store.refund(taken, token)),
-    renew: (entry, token) => call(store.renew(entry, token)),
+    renew: (entry, token) => answerInTime(store.renew(entry, token), timeout),
     clear: entries => asked(store.clear(entries)),
     block: (entries, ms) => asked(store.block(entries, ms)),
     unblock: entries => asked(store.unblock(entries))

@@ -239,8 +239,7 @@ const only: Record<string, readonly string[]> = {
     'store/store',
     'store/taken',
     'store/stand-in',
-    'errors',
-    'within'
+    'errors'
   ],
   'store/substitute': [
     'limits/index',
@@ -273,11 +272,10 @@ const only: Record<string, readonly string[]> = {
     'store/in-time',
     'store/outage',
     'store/store',
-    'store/watched',
-    'within'
+    'store/watched'
   ],
   'store/backlog': ['store/carried', 'store/outage', 'store/store'],
-  'store/carried': ['store/in-time', 'store/store', 'within'],
+  'store/carried': ['store/in-time', 'store/store'],
   'store/late-answer': ['store/facts', 'store/store', 'store/taken'],
   'store/redis-errors': [],
   'store/journal': ['store/store'],
