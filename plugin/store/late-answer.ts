@@ -26,12 +26,12 @@ export class LateAnswer {
     this.uncounted = this.taken.then(({ length }) => length === 0)
   }
 
-  giveBack(which: (entry: Entry) => boolean = () => true): void {
-    const give = async (taken: readonly Taken[]) =>
-      this.refund(
-        taken.filter(({ entry }) => which(entry)),
-        this.token
-      )
+  /** Gives back what is counted for these entries of the decision. */
+  giveBack(entries = this.entries): void {
+    const give = async (taken: readonly Taken[]) => {
+      const given = taken.filter(({ entry }) => entries.includes(entry))
+      await this.refund(given, this.token)
+    }
     give(locksOf(this.entries)).catch(() => {})
     this.taken.then(give).catch(this.onRefundFailed)
   }

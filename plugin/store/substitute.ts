@@ -64,11 +64,10 @@ export class Substitute {
       admitted = facts === null || facts[ADMITTED] === 1
       if (facts === null) {
         // No settlement follows a decision that was counted nowhere, so the locks of a late answer are released here.
-        late.giveBack(({ spec }) => isHeld(spec))
+        late.giveBack(entries.filter(({ spec }) => isHeld(spec)))
         return { facts, store, takeBack: () => late.giveBack() }
       }
-      const given = (taken: readonly Taken[]) =>
-        late.giveBack(entry => taken.some(each => each.entry === entry))
+      const given = (taken: readonly Taken[]) => late.giveBack(taken.map(({ entry }) => entry))
       return { facts, store: new WatchedSettling(store, given) }
     } finally {
       // After a refusal nothing is sent, so nothing stays counted.
