@@ -60,6 +60,7 @@ export const distinct: Kind<DistinctSpec> = {
     }
     const behind = earlier.length * 2 + kept
     const needed = behind > 0 ? front + 2 + behind : front
+    // No shorter yet: the pairs behind are still at the end. They move first, since those in front may move over them.
     if (!cell.resize(Math.max(needed, length))) return 0
     cell.move(needed - kept, length - kept, kept)
     cell.move(2, 0, own < 0 ? live : own)
