@@ -51,7 +51,7 @@ export class MemoryRecords implements Records {
       sealed,
       generation: 1,
       made: 1,
-      asked: '',
+      perhaps: '',
       resends: [],
       receipts: [],
       ...this.begin(terms)
@@ -115,10 +115,10 @@ export class MemoryRecords implements Records {
     return true
   }
 
-  async noteSent(key: string, generation: number, { sender, asked, receipt }: Sent): Promise<boolean> {
+  async noteSent(key: string, generation: number, { sender, perhaps, receipt }: Sent): Promise<boolean> {
     const held = this.find(key)
     if (held === undefined) return false
-    if (asked !== '') held.asked = asked
+    if (perhaps !== '') held.perhaps = perhaps
     if (receipt !== '') held.receipts = [...held.receipts, receipt].slice(-9)
     const states = [held, ...held.resends.map(({ former }) => former)]
     const noted = states.find(each => each.generation === generation)
@@ -133,7 +133,7 @@ export class MemoryRecords implements Records {
   private begin({
     lifeMs,
     tries
-  }: Terms): Omit<Held, 'sealed' | 'generation' | 'made' | 'asked' | 'resends' | 'receipts'> {
+  }: Terms): Omit<Held, 'sealed' | 'generation' | 'made' | 'perhaps' | 'resends' | 'receipts'> {
     return {
       triesLeft: tries,
       ended: '',

@@ -12,7 +12,7 @@ interface AskedMessage extends Pick<Asked, 'channel' | 'to' | 'purpose'> {
   locale?: string | undefined
   params?: Given | undefined
   /** Of a resend: the code as it stood before. */
-  kept?: Pick<Kept, 'asked'>
+  kept?: Pick<Kept, 'sender' | 'perhaps'>
 }
 
 /**
@@ -32,7 +32,7 @@ export function messageOf(
   const own = { code, action: action[locale], minutes: minutesOf(lifeMs) }
   const rendered = templates.render(channel, codeTemplate(purpose, bound), locale, params, own)
   const lifetimeSeconds = Math.max(Math.floor(lifeMs / 1_000), 1)
-  const formerSender = asked.kept?.asked
+  const formerSender = asked.kept?.sender || asked.kept?.perhaps
   return { channel, to, ...rendered, lifetimeSeconds, ...(formerSender && { formerSender }) }
 }
 

@@ -15,8 +15,8 @@ export interface Kept {
   ended: Ended
   /** The sender that took the message of the valid code; `''` while none is known to have. */
   sender: string
-  /** The sender that took the last message of all codes of this id, or may have; `''` while there is none. */
-  asked: string
+  /** The sender that last may have taken a message of this id, and did not say so; `''` if there is none. */
+  perhaps: string
 }
 
 /** Whether the valid code may still be used. */
@@ -47,8 +47,8 @@ export const UNTRIED: Checked = { verified: false, triesLeft: 0, tried: false, r
 export interface Sent {
   /** The sender that took the message; `''` when none is known to have. */
   sender: string
-  /** The sender that took the message, or may have; `''` when none has. */
-  asked: string
+  /** The sender that may have taken the message, and did not say so; `''` otherwise. */
+  perhaps: string
   /** What gives the message back to the rule `unverified`; `''` when that has not counted it. */
   receipt: string
 }
@@ -91,7 +91,7 @@ export interface Records {
   cancel(key: string): Promise<boolean>
   /**
    * Notes what became of the message of this generation: its receipt, of which the last nine of a record are kept; who
-   * was asked; and the sender, if this generation is the valid one, or may be again when a resend is taken back.
+   * may have taken it; and who took it, if this generation is the valid one, or may be again when a resend is taken back.
    * @returns whether the code was verified before, so that its `check` did not tell this receipt
    */
   noteSent(key: string, generation: number, sent: Sent): Promise<boolean>

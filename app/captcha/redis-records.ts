@@ -77,8 +77,8 @@ export class RedisRecords implements Records {
     return (await this.run('cancel', key)) === 1
   }
 
-  async noteSent(key: string, generation: number, { sender, asked, receipt }: Sent): Promise<boolean> {
-    return (await this.run('sent', key, generation, sender, receipt, asked)) === 1
+  async noteSent(key: string, generation: number, { sender, perhaps, receipt }: Sent): Promise<boolean> {
+    return (await this.run('sent', key, generation, sender, receipt, perhaps)) === 1
   }
 
   async drop(key: string): Promise<void> {
@@ -110,7 +110,7 @@ const nameOf = (key: string) => `captcha:{${key}}`
 
 function keptOf(reply: unknown): Kept | null {
   if (reply === null) return null
-  const [now, sealed, generation, made, left, ends, ended, sender, asked] = reply as string[]
+  const [now, sealed, generation, made, left, ends, ended, sender, perhaps] = reply as string[]
   return {
     sealed: sealed as string,
     generation: Number(generation),
@@ -119,7 +119,7 @@ function keptOf(reply: unknown): Kept | null {
     lifeMs: Number(ends) - Number(now),
     ended: ended as Ended,
     sender: sender as string,
-    // A record of an earlier version has none.
-    asked: asked ?? ''
+    // Most records have none.
+    perhaps: perhaps ?? ''
   }
 }

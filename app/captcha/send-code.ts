@@ -77,12 +77,12 @@ async function sendUnseen(
 /**
  * Notes what became of the message.
  * @param sender the sender that took it; `''` when none is known to have
- * @param asked the sender that took it, or may have
+ * @param perhaps the sender that may have taken it
  */
-async function noteSent(reply: FastifyReply, issued: Issued, sender: string, asked = sender): Promise<void> {
+async function noteSent(reply: FastifyReply, issued: Issued, sender: string, perhaps = ''): Promise<void> {
   const receipt = receiptOf(reply)
   try {
-    const verified = await reply.server.captchas.noteSent(issued, { sender, asked, receipt })
+    const verified = await reply.server.captchas.noteSent(issued, { sender, perhaps, receipt })
     // Before the provider answered: whoever verified it did not find the receipt.
     if (verified && receipt !== '') giveBack(reply, [receipt])
   } catch (failed) {

@@ -88,7 +88,7 @@ t.test('random histories: codes are kept alike in memory and in Redis', async t 
     ago: fc.nat(3),
     sent: fc.record({
       sender: fc.constantFrom('', 'one', 'other'),
-      asked: fc.constantFrom('', 'one', 'other'),
+      perhaps: fc.constantFrom('', 'one', 'other'),
       receipt: fc.constantFrom('', 'a', 'b', 'c', 'd')
     }),
     terms

@@ -199,50 +199,50 @@ for (const [store, open] of Object.entries(stores)) {
 
     await t.test('the sender is known from when it is noted until the next generation', async t => {
       const key = await put()
-      await records.noteSent(key, 1, { sender: 'twilio', asked: 'twilio', receipt: '' })
+      await records.noteSent(key, 1, { sender: 'twilio', perhaps: '', receipt: '' })
       t.match(await records.get(key), { sender: 'twilio' })
       await records.rotate(key, terms, 'a')
       t.match(await records.get(key), { sender: '' })
       await records.restore(key, 'a')
       t.match(await records.get(key), { sender: 'twilio' })
-      await records.noteSent(key, 1, { sender: '', asked: '', receipt: '' })
+      await records.noteSent(key, 1, { sender: '', perhaps: '', receipt: '' })
       t.match(await records.get(key), { sender: '' })
       await records.rotate(key, terms, 'b')
-      await records.noteSent(key, 1, { sender: 'twilio', asked: 'twilio', receipt: '' })
+      await records.noteSent(key, 1, { sender: 'twilio', perhaps: '', receipt: '' })
       t.match(await records.get(key), { sender: '' }, 'a note about a former generation changes nothing now')
       await records.rotate(key, terms, 'c')
-      await records.noteSent(key, 3, { sender: 'aliyun', asked: 'aliyun', receipt: '' })
+      await records.noteSent(key, 3, { sender: 'aliyun', perhaps: '', receipt: '' })
       await records.restore(key, 'c')
       t.match(await records.get(key), { generation: 3, sender: 'aliyun' }, 'but once that is valid again')
       await records.restore(key, 'b')
       t.match(await records.get(key), { generation: 1, sender: 'twilio' })
       await records.rotate(key, terms, 'd')
       await records.rotate(key, terms, 'e')
-      await records.noteSent(key, 5, { sender: 'aliyun', asked: 'aliyun', receipt: '' })
-      await records.noteSent(key, 1, { sender: '', asked: '', receipt: '' })
+      await records.noteSent(key, 5, { sender: 'aliyun', perhaps: '', receipt: '' })
+      await records.noteSent(key, 1, { sender: '', perhaps: '', receipt: '' })
       for (const token of 'de') await records.restore(key, token)
       t.match(await records.get(key), { generation: 1, sender: '' })
     })
 
-    await t.test('who was asked last is known, whatever becomes of the generations', async t => {
+    await t.test('who may have taken a message is known, whatever becomes of the generations', async t => {
       const key = await put()
-      t.match(await records.get(key), { asked: '' })
-      await records.noteSent(key, 1, { sender: '', asked: 'twilio', receipt: '' })
-      t.match(await records.get(key), { sender: '', asked: 'twilio' })
+      t.match(await records.get(key), { perhaps: '' })
+      await records.noteSent(key, 1, { sender: '', perhaps: 'twilio', receipt: '' })
+      t.match(await records.get(key), { sender: '', perhaps: 'twilio' })
       await records.rotate(key, terms, 'a')
-      t.match(await records.get(key), { generation: 2, asked: 'twilio' })
-      await records.noteSent(key, 2, { sender: 'aliyun', asked: 'aliyun', receipt: '' })
+      t.match(await records.get(key), { generation: 2, perhaps: 'twilio' })
+      await records.noteSent(key, 2, { sender: '', perhaps: 'aliyun', receipt: '' })
       await records.restore(key, 'a')
-      t.match(await records.get(key), { generation: 1, sender: '', asked: 'aliyun' })
-      await records.noteSent(key, 1, { sender: '', asked: '', receipt: '' })
-      t.match(await records.get(key), { asked: 'aliyun' }, 'nobody was asked since')
-      t.match(await records.reuse(key), { asked: 'aliyun' })
+      t.match(await records.get(key), { generation: 1, perhaps: 'aliyun' })
+      await records.noteSent(key, 1, { sender: 'twilio', perhaps: '', receipt: '' })
+      t.match(await records.get(key), { sender: 'twilio', perhaps: 'aliyun' })
+      t.match(await records.reuse(key), { sender: 'twilio', perhaps: 'aliyun' })
     })
 
     await t.test('the right code tells the receipts of the messages of its id, nine at most', async t => {
       const key = await put()
       const note = (generation: number, receipt: string) =>
-        records.noteSent(key, generation, { sender: 'twilio', asked: 'twilio', receipt })
+        records.noteSent(key, generation, { sender: 'twilio', perhaps: '', receipt })
       t.equal(await note(1, 'first'), false)
       await note(1, '')
       await records.rotate(key, terms, 'a')
@@ -256,13 +256,13 @@ for (const [store, open] of Object.entries(stores)) {
       const none = await put()
       t.same((await records.check(none, 1)).receipts, [])
       t.equal(
-        await records.noteSent(none, 1, { sender: '', asked: '', receipt: 'later' }),
+        await records.noteSent(none, 1, { sender: '', perhaps: '', receipt: 'later' }),
         true,
         'verified before'
       )
       const often = await put()
       for (let i = 0; i < 12; i++)
-        await records.noteSent(often, 1, { sender: '', asked: '', receipt: `${i}` })
+        await records.noteSent(often, 1, { sender: '', perhaps: '', receipt: `${i}` })
       t.same((await records.check(often, 1)).receipts, ['3', '4', '5', '6', '7', '8', '9', '10', '11'])
     })
 
@@ -293,7 +293,7 @@ for (const [store, open] of Object.entries(stores)) {
       const key = await put()
       await records.drop(key)
       t.equal(await records.get(key), null)
-      t.equal(await records.noteSent(key, 1, { sender: '', asked: '', receipt: 'a' }), false)
+      t.equal(await records.noteSent(key, 1, { sender: '', perhaps: '', receipt: 'a' }), false)
       t.equal(await records.get(key), null)
       t.equal(await records.rotate(key, terms, 'a'), null)
     })
@@ -368,7 +368,7 @@ t.test('full memory refuses a new code rather than forget another one', async t 
 
 t.test('noting the sender of an unknown code leaves nothing in Redis', async t => {
   const { client } = await startRedis(t)
-  await new RedisRecords(client).noteSent('a', 1, { sender: 'twilio', asked: 'twilio', receipt: 'a' })
+  await new RedisRecords(client).noteSent('a', 1, { sender: 'twilio', perhaps: '', receipt: 'a' })
   t.same(await client.keys('*'), [])
 })
 
@@ -420,7 +420,7 @@ t.test('on a Redis that is full a try and a resend are taken back, too', async t
   await client.config('SET', 'maxmemory', '1')
   await takeBack()
   t.match(await records.get(key), { ended: '' })
-  await records.noteSent(other, 2, { sender: 'twilio', asked: 'twilio', receipt: '' })
+  await records.noteSent(other, 2, { sender: 'twilio', perhaps: '', receipt: '' })
   await records.restore(other, 'b')
   t.match(await records.get(other), { generation: 2, sender: 'twilio' }, 'its message was taken meanwhile')
   await records.restore(other, 'a')
