@@ -3,9 +3,8 @@
 
   KEYS[1]   a hash: sealed, generation (the valid one), made (the last one made, plus one for each reuse), left (tries),
             ends (ms since the epoch), ended ('' or how), by (token of the try that verified the code), sender (which
-            took its message, or ''), perhaps (which last may have taken a message, if any), resends
-            (JSON: the last nine, each [token, generation, state before it]), receipts (of the last nine messages, with
-            blanks between)
+            took its message, or ''), perhaps (which last may have taken a message, if any), resends (JSON: the last
+            nine, each [token, generation, state before it]), receipts (of the last nine messages, with blanks between)
   ARGV[1]   the sealed text of a new record; '' to make the next generation of the existing one
   ARGV[2]   lifetime of the code, in milliseconds
   ARGV[3]   tries
