@@ -8,6 +8,7 @@ import { createSecureContext } from 'node:tls'
 
 // Random, since the errors of SDKs may quote an answer.
 const MARK = `not connected ${randomUUID()}: `
+const MARKED = new RegExp(`${MARK}(\\w+)`)
 /**
  * Providers' answers have some hundred bytes. SDKs buffer all that comes, and unpack it to up to a thousand times as
  * much.
@@ -55,7 +56,7 @@ const sharedLookup: LookupFunction = (name, options, callback) => {
  * The code of an error whose connection was never established, so that nothing was sent; undefined for any other error.
  */
 export function notConnected(error: unknown): string | undefined {
-  return new RegExp(`${MARK}(\\w+)`).exec((error as Error).message)?.[1]
+  return MARKED.exec((error as Error).message)?.[1]
 }
 
 /**
