@@ -1,4 +1,4 @@
-import { bodyOf, poster } from './senders/post.js'
+import { jsonOf, poster } from './senders/post.js'
 
 /** How long it may take to find out whether a challenge was solved, in milliseconds. */
 export const CHALLENGE_MS = 3_000
@@ -14,8 +14,8 @@ const OF_TOKEN = new Set([
 ])
 
 /**
- * Makes a function that asks a provider whether a token stands for a challenge that somebody has solved, by the protocol
- * of Turnstile, hCaptcha and reCAPTCHA v2 (siteverify). The provider accepts each token once.
+ * Makes a function that asks a provider whether a token stands for a challenge that somebody has solved, by the
+ * protocol of Turnstile, hCaptcha and reCAPTCHA v2 (siteverify). The provider accepts each token once.
  * @param ms how long it may take, in milliseconds
  * @returns a function that throws an Error, whose message may be logged, when the provider does not say
  */
@@ -28,7 +28,8 @@ export function siteverify(url: URL, secret: string, ms = CHALLENGE_MS): (token:
       'content-length': Buffer.byteLength(body)
     }
     const response = await post({ url, headers, body, signal: AbortSignal.timeout(ms) })
-    const { success, 'error-codes': codes, score } = parse(await bodyOf(response))
+    const answer = await jsonOf<'success' | 'error-codes' | 'score'>(response)
+    const { success, 'error-codes': codes, score } = answer
     if (success === true && response.statusCode === 200) {
       if (score === undefined) return true
       throw new Error('the provider tells a score (reCAPTCHA v3), not whether the challenge was solved')
@@ -36,14 +37,6 @@ export function siteverify(url: URL, secret: string, ms = CHALLENGE_MS): (token:
     const faults = Array.isArray(codes) ? codes.filter(code => !OF_TOKEN.has(code)) : []
     if (success === false && faults.length === 0) return false
     throw new Error(`the provider answers ${response.statusCode}: ${faults.filter(isCode).join(', ')}`)
-  }
-}
-
-function parse(text: string): { success?: unknown; 'error-codes'?: unknown; score?: unknown } {
-  try {
-    return Object(JSON.parse(text))
-  } catch {
-    return {}
   }
 }
 

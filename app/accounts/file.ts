@@ -13,6 +13,7 @@ import { isOrigin } from './origin.js'
 
 const Names = (of: string, pattern: string) =>
   Type.Optional(Type.Array(Type.String({ pattern, description: of }), { uniqueItems: true, maxItems: 100 }))
+const Texts = (of: string) => Type.Optional(Type.Array(Type.String({ description: of }), { maxItems: 100 }))
 // Checked against HASH by code of its own: an error must not show the value, which may be a key in clear.
 const Hashes = { maxItems: 100, writeOnly: true, description: 'a list of SHA-256 hashes of keys' }
 const HASH = /^[0-9a-f]{64}$/
@@ -39,10 +40,8 @@ const AccountSchema = Type.Object(
     purposes: Names('a purpose of the policy', PURPOSE_PATTERN),
     templates: Names('the name of a template', TEMPLATE_PATTERN),
     countries: Type.Optional(Type.Array(Country, { maxItems: 300 })),
-    origins: Type.Optional(Type.Array(Type.String({ description: 'an origin' }), { maxItems: 100 })),
-    addresses: Type.Optional(
-      Type.Array(Type.String({ description: 'an IP address or a CIDR range' }), { maxItems: 100 })
-    )
+    origins: Texts('an origin'),
+    addresses: Texts('an IP address or a CIDR range')
   },
   strict
 )

@@ -29,7 +29,16 @@ export function codeOf(key: Buffer, of: CodeOf, digits: number): string {
 
 /** The lifetime that the message of a code states, in whole minutes: rounded down, but to no less than one. */
 export function minutesOf(lifeMs: number): number {
-  return Math.max(Math.floor(lifeMs / 60_000), 1)
+  return wholeOf(lifeMs, 60_000)
+}
+
+/** The lifetime that providers are told, in whole seconds: rounded in the same way, since none takes 0. */
+export function secondsOf(lifeMs: number): number {
+  return wholeOf(lifeMs, 1_000)
+}
+
+function wholeOf(lifeMs: number, unitMs: number): number {
+  return Math.max(Math.floor(lifeMs / unitMs), 1)
 }
 
 /** Stands for every code of a purpose where it is checked whether the message can be rendered: none is longer. */

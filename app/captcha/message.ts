@@ -3,7 +3,7 @@ import type { Message } from '../senders/sender.js'
 import { codeTemplate } from '../templates/codes.js'
 import type { Given, Values } from '../templates/params.js'
 import type { Asked, Issued } from './captchas.js'
-import { longestCode, minutesOf } from './code.js'
+import { longestCode, minutesOf, secondsOf } from './code.js'
 import { localeOfCode, purposeOf } from './prepare.js'
 import type { Kept } from './records.js'
 
@@ -31,9 +31,14 @@ export function messageOf(
   const { action, params: bound } = purposeOf(policy, purpose)
   const own = { code, action: action[locale], minutes: minutesOf(lifeMs) }
   const rendered = templates.render(channel, codeTemplate(purpose, bound), locale, params, own)
-  const lifetimeSeconds = Math.max(Math.floor(lifeMs / 1_000), 1)
   const formerSender = asked.kept?.sender || asked.kept?.perhaps
-  return { channel, to, ...rendered, lifetimeSeconds, ...(formerSender && { formerSender }) }
+  return {
+    channel,
+    to,
+    ...rendered,
+    lifetimeSeconds: secondsOf(lifeMs),
+    ...(formerSender && { formerSender })
+  }
 }
 
 /**

@@ -91,7 +91,8 @@ export interface Records {
   cancel(key: string): Promise<boolean>
   /**
    * Notes what became of the message of this generation: its receipt, of which the last nine of a record are kept; who
-   * may have taken it; and who took it, if this generation is the valid one, or may be again when a resend is taken back.
+   * may have taken it; and who took it, if this generation is the valid one, or may be again when a resend is taken
+   * back.
    * @returns whether the code was verified before, so that its `check` did not tell this receipt
    */
   noteSent(key: string, generation: number, sent: Sent): Promise<boolean>

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Clock } from '../clock.js'
 import { signed } from './acs3.js'
-import { bodyOf, poster } from './post.js'
+import { jsonOf, poster } from './post.js'
 import { provider } from './provider.js'
 import { type Message, SendError, statusError } from './sender.js'
 import { inCode, readTemplateCodes } from './template-codes.js'
@@ -44,7 +44,7 @@ export const aliyun = provider({
           key
         )
         const response = await post({ url: new URL(`/?${search}`, endpoint), headers, body: '', signal })
-        const answer = answerOf(await bodyOf(response))
+        const answer = await jsonOf<keyof Answer>(response)
         const { statusCode = 0 } = response
         if (statusCode < 300 && answer.Code === 'OK') {
           const { BizId: reference } = answer
@@ -70,19 +70,11 @@ function numberOf({ to }: Message): string {
   return digits
 }
 
-/** An answer of the API. Any type is possible, since a proxy may have answered in its place. */
+/** An answer of the API. */
 interface Answer {
   Code?: unknown
   Message?: unknown
   BizId?: unknown
-}
-
-function answerOf(body: string): Answer {
-  try {
-    return Object(JSON.parse(body))
-  } catch {
-    return {}
-  }
 }
 
 // As listed at help.aliyun.com/zh/sms/developer-reference/api-error-codes

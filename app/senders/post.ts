@@ -25,7 +25,7 @@ const NO_ANSWER = { code: 'NO_ANSWER' }
  * Posts without an SDK: one try over a connection of its own, and no redirect is followed.
  * @param protocol the protocol of all URLs, such as `https:`
  * @param sendMs how long sending may take in all, in milliseconds
- * @returns a function that resolves with the head of the answer, whose body must be read by `bodyOf` or destroyed. It
+ * @returns a function that resolves with the head of the answer, whose body must be read by `jsonOf` or destroyed. It
  * throws SendError: `failed` when no connection was established, else `unknown`
  */
 export function poster(protocol: string, sendMs: number): (post: Post) => Promise<IncomingMessage> {
@@ -51,11 +51,20 @@ function headOf(request: ClientRequest, body: string): Promise<IncomingMessage> 
   })
 }
 
-/** @throws SendError `unknown` when the body breaks off or is too long */
-export async function bodyOf(response: IncomingMessage): Promise<string> {
-  try {
-    return await text(response)
-  } catch {
+/**
+ * Reads an answer of JSON. Any member may have any type, since a proxy may have answered.
+ * @returns an object, without members when the body is no JSON
+ * @throws SendError `unknown` when the body breaks off or is too long
+ */
+export async function jsonOf<Member extends string>(
+  response: IncomingMessage
+): Promise<{ [member in Member]?: unknown }> {
+  const body = await text(response).catch(() => {
     throw new SendError('unknown', NO_ANSWER)
+  })
+  try {
+    return Object(JSON.parse(body))
+  } catch {
+    return {}
   }
 }

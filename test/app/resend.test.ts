@@ -14,7 +14,7 @@ import { until } from '../helper/until.js'
 import { ask, askMail, cancel, E164, resend, status, verify, wrong } from './captcha.js'
 import { ADMIN_KEY, KEY, lastCode, places, post, startApp } from './helper.js'
 import { provider } from './provider.js'
-import { credentials, startProvider } from './senders/servers.js'
+import { credentials, type Doing, startProvider } from './senders/servers.js'
 
 /** An app that has sent a code, by a provider that the test controls. */
 async function sentAt(open: (typeof places)['redis'], t: Test) {
@@ -23,6 +23,14 @@ async function sentAt(open: (typeof places)['redis'], t: Test) {
   const app = await place.start({}, { senders: { sms } })
   const { id } = (await ask(app)).body
   return { place, sms, app, id }
+}
+
+/** A webhook that is asked before Twilio, and the servers of both. */
+async function twoSenders(t: Test, hookDoes: Doing) {
+  const hooked = await startProvider(t, hookDoes)
+  const twilio = await startProvider(t, { status: 201, body: { sid: 'SM1' } })
+  const urls = { WEBHOOK_URL: hooked.url, TWILIO_ENDPOINT: twilio.url }
+  return { hooked, twilio, env: { ...credentials, SMS_SENDERS: 'webhook,twilio', ...urls } }
 }
 
 for (const [name, open] of Object.entries(places)) {
@@ -71,16 +79,7 @@ for (const [name, open] of Object.entries(places)) {
     })
 
     await t.test('a resend goes by another sender, unless RESEND_ORDER keeps to the order', async t => {
-      const [hooked, twilio] = [
-        await startProvider(t, { body: '' }),
-        await startProvider(t, { status: 201, body: { sid: 'SM1' } })
-      ]
-      const env = {
-        ...credentials,
-        SMS_SENDERS: 'webhook,twilio',
-        WEBHOOK_URL: hooked.url,
-        TWILIO_ENDPOINT: twilio.url
-      }
+      const { hooked, twilio, env } = await twoSenders(t, { body: '' })
       for (const [RESEND_ORDER, mode, after] of [
         [undefined, 'rotate', [1, 1]],
         [undefined, 'reuse', [1, 1]],
@@ -107,18 +106,9 @@ for (const [name, open] of Object.entries(places)) {
     })
 
     await t.test('a resend goes by another sender, too, if the one before did not answer', async t => {
-      const [hooked, twilio] = [
-        await startProvider(t, 'hang'),
-        await startProvider(t, { status: 201, body: { sid: 'SM1' } })
-      ]
+      const { hooked, twilio, env } = await twoSenders(t, 'hang')
       const place = await open(t)
-      const app = await place.start({
-        ...credentials,
-        SMS_SENDERS: 'webhook,twilio',
-        WEBHOOK_URL: hooked.url,
-        TWILIO_ENDPOINT: twilio.url,
-        SEND_TIMEOUT: '300'
-      })
+      const app = await place.start({ ...env, SEND_TIMEOUT: '300' })
       const { status: answered, body } = await ask(app)
       t.same([answered, body.code, twilio.asked.length], [504, 'SEND_UNKNOWN', 0])
       place.advance(60_001)
