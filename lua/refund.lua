@@ -4,7 +4,8 @@
 
   KEYS       for each reservation the keys of what it took; behind the key of a count comes the key of its refunds
   ARGV       for each reservation a flat JSON array: the token of its locks, then for each thing that it took the kind
-             (1 log, 2 count, 3 lock, 4 distinct log), the receipt, and for a count the end of its period, else 0
+             (1 log, 2 count, 3 lock, 4 distinct log), the receipt, for a count the end of its period, else 0, and how
+             much it took
 ]]
 local LOG, COUNT, DISTINCT = 1, 2, 4
 -- Where the fields of a pair begin.
@@ -90,25 +91,26 @@ local function noted(key, whole, refunds, receipt, count)
 end
 
 -- What is left of a value without what was taken; nothing when that is not in it.
-local function left_of(key, whole, value, kind, receipt, ends, refunds, token)
+local function left_of(key, whole, value, kind, receipt, ends, cost, refunds, token)
   if kind == LOG then return without(value, receipt) end
   if kind == DISTINCT then return unpaired(value, receipt) end
   if kind == COUNT then
     if value == '' or field(value, 1) ~= ends or receipt > field(value, 3) then return end
     local used, issued = field(value, 2), field(value, 3)
     local refunded = #value > 18 and field(value, 4) or 0
-    local first, over = issued - used - refunded + 1, EPOCH + ends / 100
+    local first = #value > 24 and field(value, 5) or issued - used - refunded + 1
+    local over = EPOCH + ends / 100
     -- issued before the count was cleared
     if receipt < first or over <= now then return end
     local count = { first = first, issued = issued, refunded = refunded, over = over }
     if not noted(key, whole, refunds, receipt, count) then return end
     -- A count with nothing counted is deleted: requests that are refunded must not fill Redis. A new count issues later
     -- receipts, unless those of this one were ahead of the clock.
-    if used == 1 and issued < ticks then
+    if used == cost and issued < ticks then
       redis.call('DEL', refunds)
       return ''
     end
-    return struct.pack('>I6I6I6I6', ends, used - 1, issued, refunded + 1)
+    return struct.pack('>I6I6I6I6', ends, used - cost, issued, refunded + 1) .. value:sub(25)
   end
   if value:sub(7) == token then return '' end
 end
@@ -117,7 +119,7 @@ end
 local keys, refunds, reservations, places, n, at = {}, {}, {}, {}, 0, 0
 for _, told in ipairs(ARGV) do
   local taken = cjson.decode(told)
-  for i = 2, #taken, 3 do
+  for i = 2, #taken, 4 do
     n, at = n + 1, at + 1
     keys[n], reservations[n], places[n] = KEYS[at], taken, i
     if taken[i] == COUNT then
@@ -133,7 +135,8 @@ for i = 1, n do
   local whole, trailer = written[key] or values[i] or '', ''
   local value = whole
   if #whole % 6 == 1 then value, trailer = whole:sub(1, -8), whole:sub(-7) end
-  local left = left_of(key, whole, value, taken[place], taken[place + 1], taken[place + 2], refunds[i], taken[1])
+  local kind, receipt, ends, cost = unpack(taken, place, place + 3)
+  local left = left_of(key, whole, value, kind, receipt, ends, cost, refunds[i], taken[1])
   if left then
     left = left .. trailer
     if left == '' then

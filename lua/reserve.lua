@@ -6,7 +6,8 @@
   KEYS[i]    for each decision one key per entry: a log, a count, a lock or a distinct log (layouts: README.md)
   ARGV       for each decision, if `past`: how many ticks ago it was made elsewhere, and for a count the end of its
              period there, else 0. Then one argument for each entry that needs one, in the order of its keys:
-               count     starts of the period before, of this one, of the next, and its end: '1 2 3 4'
+               count     starts of the period before, of this one, of the next, and its end: '1 2 3 4'; then, if it
+                         has a cost, that
                lock      the token, 24 characters
                distinct  the value
   `entries`, `specs` and `past` are locals of the first line, which the caller writes:
@@ -14,7 +15,7 @@
   `past`     whether all decisions were made elsewhere before
   `specs`    what each key keeps, a flat table in the order of the keys:
                log       1, rule, ttl, next, keep, and of each limit: max, window
-               count     2, rule, ttl, next, max
+               count     2, rule, ttl, next, max, and 1 if it has a cost
                lock      3, rule, ttl, next
                distinct  4, rule, ttl, next, and of each limit: max, window
              `rule` is false for a rule in force, its number for one that is only observed; `ttl` is in milliseconds,
@@ -119,11 +120,16 @@ for d = 0, decisions - 1 do
           break
         end
       end
-      if used >= specs[at + 4] then passes = false end
+      local cost = next > at + 5 and tonumber(given[more]:match('%S+$'))
+      if used + (cost or 1) > specs[at + 4] then passes = false end
       if over and (over ~= ends or over <= clock) then passes = false end
-      new = pack('>I6I6I6', ends, used + 1, issued + 1)
-      -- the field that tells how many were refunded
-      if #value > 18 then new = new .. sub(value, 19) end
+      new = pack('>I6I6I6', ends, used + (cost or 1), issued + 1)
+      if cost and #value < 30 then
+        local refunded = #value > 18 and read('>I6', value, 19) or 0
+        new = new .. pack('>I6I6', refunded, issued - used - refunded + 1)
+      elseif #value > 18 then
+        new = new .. sub(value, 19)
+      end
       life = math.ceil((ends - clock) / 100)
     elseif kind == LOCK then
       more = more + 1

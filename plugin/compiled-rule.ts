@@ -1,7 +1,14 @@
 import type { CompiledKey } from './identity/key.js'
 import type { CompiledPart } from './identity/part.js'
 import type { Source } from './identity/path.js'
-import type { AllowFunction, MaxFunction, PrivateFunction, Rule, TimeZoneFunction } from './rule.js'
+import type {
+  AllowFunction,
+  CostFunction,
+  MaxFunction,
+  PrivateFunction,
+  Rule,
+  TimeZoneFunction
+} from './rule.js'
 import type { Spec } from './store/store.js'
 
 /** A rule, validated and ready to decide by. */
@@ -34,6 +41,8 @@ export interface CompiledRule {
   specs: readonly Spec[]
   /** If any `max` comes from the request: for each spec, the `max` of each of its limits. */
   max: readonly (readonly (number | MaxFunction)[])[] | undefined
+  /** What a request takes of its limits; undefined where each takes 1. */
+  cost: CostFunction | undefined
   /** If any time zone comes from the request: for each spec, its function. */
   timeZones: readonly (TimeZoneFunction | undefined)[] | undefined
   /** How long the lock is renewed at most, in milliseconds. */

@@ -1,6 +1,6 @@
 import type { Disclosures } from './plan.js'
 import type { Policy } from './policy.js'
-import type { LimitState, RuleState } from './states.js'
+import { isUsedUp, type LimitState, type RuleState } from './states.js'
 
 /**
  * `RateLimit` and `RateLimit-Policy` as structured fields (RFC 9651, draft-ietf-httpapi-ratelimit-headers). They tell
@@ -19,10 +19,11 @@ export function policyHeaders(
     const disclosure = disclosures.get(name)
     if (disclosure === undefined || disclosure.to === 'nobody') continue
     for (let i = 0; i < limits.length; i++) {
-      const { max, remaining, resetMs } = limits[i] as LimitState
+      const limit = limits[i] as LimitState
+      const { max, remaining, resetMs } = limit
       const policy = disclosure.policies[i] as Policy
       // `met` also has the names of rules that block. A block is no quota: the policy of that name may have some left.
-      if (disclosure.to === 'met' && (remaining > 0 || !met.includes(policy.name))) continue
+      if (disclosure.to === 'met' && (!isUsedUp(limit) || !met.includes(policy.name))) continue
       const comma = policies === '' ? '' : ', '
       policies += comma + policy.withMax(max)
       states += comma + policy.withState(max, remaining, resetMs)

@@ -17,7 +17,7 @@ import { isResponse } from './outcome.js'
 import type { Disclosures } from './plan.js'
 import { type Policy, seconds } from './policy.js'
 import type { RefusalLog } from './refusal-log.js'
-import type { LimitState } from './states.js'
+import { isUsedUp, type LimitState } from './states.js'
 import type { Verdict } from './verdict.js'
 
 const KINDS = {
@@ -66,8 +66,8 @@ function violatedPolicies({ violated, rules }: Verdict, disclosures: Disclosures
       continue
     }
     for (let i = 0; i < limits.length; i++) {
-      const { windowMs: length, remaining } = limits[i] as LimitState
-      if (length === windowMs && remaining === 0) add(names, (policies[i] as Policy).name)
+      const limit = limits[i] as LimitState
+      if (limit.windowMs === windowMs && isUsedUp(limit)) add(names, (policies[i] as Policy).name)
     }
   }
   return names

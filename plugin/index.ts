@@ -140,6 +140,7 @@ export type { Keys } from './named.js'
 export type { DecisionEvent, RouteLimit, SendLimitOptions } from './options.js'
 export type {
   AllowFunction,
+  CostFunction,
   Limit,
   LimitRule,
   LockRule,

@@ -197,7 +197,8 @@ function sentence(rule: CompiledRule): string {
       return `${max} in ${typeof window === 'number' ? formatDuration(window) : window}`
     return `${max} per ${limit.per} (${typeof timeZone === 'string' ? timeZone : 'time zone of the request'})`
   })
-  return `${rule.name}: ${limits.join(', ')}, counted by ${by}.`
+  const each = rule.cost === undefined ? '' : ', each request at its cost'
+  return `${rule.name}: ${limits.join(', ')}, counted by ${by}${each}.`
 }
 
 /** The sizes of the networks that the key counts, where the key itself says them. */

@@ -2,6 +2,7 @@ import { isTimeZone } from './calendar.js'
 import type { CompiledRule } from './compiled-rule.js'
 import type { Source } from './identity/path.js'
 import type { OfRequest } from './key.js'
+import { CALENDAR_MAX } from './limits/compile.js'
 import { wrongOption, wrongReturn } from './mistakes.js'
 import type { Spec } from './store/store.js'
 
@@ -63,6 +64,17 @@ export function maxOf(
       throw wrongReturn(answer, `"max" of the rule ${name}`, 'a number')
     return Math.min(Math.max(Math.floor(answer), 0), specs[i]?.limits[at]?.max ?? 0)
   })
+}
+
+/**
+ * How much the request takes of the rule's limits; undefined for a rule without a `cost`.
+ * @throws FunctionError, OptionError
+ */
+export function costOf({ name, cost }: CompiledRule, source: Source | undefined): number | undefined {
+  if (cost === undefined) return undefined
+  const answer: unknown = cost(needed(source, 'cost', name))
+  if (typeof answer === 'number' && answer > 0 && answer <= CALENDAR_MAX) return Math.ceil(answer)
+  throw wrongReturn(answer, `"cost" of the rule ${name}`, `a number above 0, ${CALENDAR_MAX} at most`)
 }
 
 function needed(source: Source | undefined, what: string, name: string): Request {

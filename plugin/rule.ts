@@ -4,6 +4,8 @@ import { Duration, isFunction, Name, object } from './schemas.js'
 
 /** Returns how many this request's identity may send, from 0 to the limit's `ceiling`; not async. */
 export type MaxFunction = OfRequest<number>
+/** Returns how much this request takes of the limits of its rule, above 0; not async. */
+export type CostFunction = OfRequest<number>
 /** Returns the IANA time zone of this request's calendar, always the same one for an identity; not async. */
 export type TimeZoneFunction = OfRequest<string>
 /** Returns whether this request passes the rule uncounted; not async. */
@@ -96,6 +98,12 @@ interface RuleMembers {
 export interface LimitRule extends RuleMembers {
   /** How many, how long: one for each window and each calendar period. Or else a `lock`. */
   limits: readonly Limit[]
+  /**
+   * How much a request takes of the limits, all of them `per` a calendar period; without it, each takes 1. So a rule
+   * counts money, segments or recipients. The number is rounded up; it is above 0, and at most 2,147,483,648. A request
+   * that costs more than a `max` is refused, with no time to wait.
+   */
+  cost?: CostFunction | RequestValue
   /** A second key: the rule counts how many different values it has, not how often messages are sent. */
   distinct?: Key
   lock?: undefined
@@ -108,6 +116,7 @@ export interface LockRule extends RuleMembers {
   /** How long the lock is renewed at most; ten times `lock` by default. */
   maxHold?: string | number
   limits?: undefined
+  cost?: undefined
   distinct?: undefined
 }
 /** Who, how many, how long; or who, one at a time. Plain data, except for functions. */
@@ -120,6 +129,7 @@ export const RuleSchema = object<Pick<Rule, keyof Rule>>(
       description: '"ip", "all", { phone, email, ip, value or digest: path }, a function, or a list of these'
     },
     limits: { type: 'array', minItems: 1, description: 'a list of at least one limit' },
+    cost: {},
     distinct: { description: 'a key like "key", whose different values are counted' },
     lock: Duration,
     maxHold: Duration,

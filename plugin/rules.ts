@@ -5,6 +5,7 @@ import { durationAt } from './duration.js'
 import { type CompiledKey, compileKey } from './identity/key.js'
 import type { IdentityOptions } from './identity/part.js'
 import { compileLimits, compileLock } from './limits/compile.js'
+import { compileCost } from './limits/from-request.js'
 import { wrongOption } from './mistakes.js'
 import { List, ListItem, type Rule, RuleSchema } from './rule.js'
 import { readingOf } from './rule-reading.js'
@@ -40,7 +41,7 @@ export class RuleCompiler {
    */
   compile(rule: Rule, at: string, owner: string): CompiledRule {
     conform(RuleSchema, rule, at)
-    const { name, counts = 'sends', mode, limits = [], lock, optional = false, allow, block } = rule
+    const { name, counts = 'sends', mode, limits = [], lock, cost, optional = false, allow, block } = rule
     if ((rule.limits === undefined) === (lock === undefined)) {
       throw wrongOption(at, rule, 'A rule has either "limits" or a "lock".')
     }
@@ -66,6 +67,8 @@ export class RuleCompiler {
       lock === undefined
         ? compileLimits(limits, `${at}.limits`, named, distinct !== undefined)
         : [compileLock(lock, `${at}.lock`, named)]
+    if (cost !== undefined && structures.some(({ spec }) => spec.kind !== 'count'))
+      throw wrongOption(`${at}.cost`, cost, 'It goes with limits "per" a calendar period alone.')
     return {
       options: rule,
       name,
@@ -80,6 +83,7 @@ export class RuleCompiler {
       max: structures.some(each => each.max.some(max => typeof max === 'function'))
         ? structures.map(each => each.max)
         : undefined,
+      cost: cost === undefined ? undefined : compileCost(cost, `${at}.cost`),
       timeZones: structures.some(each => each.timeZone) ? structures.map(each => each.timeZone) : undefined,
       maxHold: maxHoldOf(rule, structures[0]?.spec.ttl ?? 0, at),
       hidden: rule.private ?? false,

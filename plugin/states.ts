@@ -14,6 +14,13 @@ export interface LimitState {
    * Length of the window, in milliseconds: 24 hours for a day, even when the clock is set on it, 30 days for a month.
    */
   windowMs: number
+  /** How many of them the request takes, if its rule has a `cost`; any other request takes one. */
+  cost?: number
+}
+
+/** Whether less is left than such a request takes. */
+export function isUsedUp({ remaining, cost = 1 }: LimitState): boolean {
+  return remaining < cost
 }
 
 /** What is left of one rule. */
@@ -79,6 +86,7 @@ export function limitsAt(head: number, entry: Entry, facts: Facts): readonly Lim
   if (facts[head] === UNKNOWN) return NONE
   const counted = isCounted(facts, head)
   const limits = limitsOf(entry)
+  const { cost } = entry
   const states: LimitState[] = new Array(limits.length)
   let at = head + USED
   for (let i = 0; i < limits.length; i++) {
@@ -86,7 +94,8 @@ export function limitsAt(head: number, entry: Entry, facts: Facts): readonly Lim
     const used = facts[at] as number
     const resetMs = resetOf(entry, used, counted, windowMs, facts[at + 1] as number)
     at += PER_LIMIT
-    states[i] = { max, remaining: Math.max(max - used - Number(counted), 0), resetMs, windowMs }
+    states[i] = { max, remaining: Math.max(max - used - (counted ? (cost ?? 1) : 0), 0), resetMs, windowMs }
+    if (cost !== undefined) (states[i] as LimitState).cost = cost
   }
   return states
 }

@@ -1,6 +1,6 @@
 import type { CompiledRule } from './compiled-rule.js'
 import type { Source } from './identity/path.js'
-import { isAllowed, maxOf, specOf } from './per-request.js'
+import { costOf, isAllowed, maxOf, specOf } from './per-request.js'
 import type { RuleEntry } from './states.js'
 import { ADMITTED, type Facts } from './store/facts.js'
 import { HalfSipHash } from './store/half-sip-hash.js'
@@ -21,6 +21,7 @@ export class Subject implements RuleEntry {
     readonly spec: Spec,
     readonly max: readonly number[] | undefined,
     readonly value: number | undefined,
+    readonly cost: number | undefined,
     readonly blocked: boolean
   ) {}
 
@@ -84,14 +85,15 @@ function addSubjects(
   if (identity === null || rule.allowList?.(who)) return count
   // Before the value of `distinct` is looked at: an identity on the list is blocked, whatever else is sent.
   if (rule.blockList?.(who)) {
-    subjects[count] = new Subject(rule, identity, specs[0] as Spec, undefined, undefined, true)
+    subjects[count] = new Subject(rule, identity, specs[0] as Spec, undefined, undefined, undefined, true)
     return count + 1
   }
   const value = rule.distinctOf(values)
   if (value === null) return count
+  const cost = costOf(rule, source)
   for (let i = 0; i < specs.length; i++) {
     const spec = specOf(rule, i, source)
-    subjects[count + i] = new Subject(rule, identity, spec, maxOf(rule, i, source), value, false)
+    subjects[count + i] = new Subject(rule, identity, spec, maxOf(rule, i, source), value, cost, false)
   }
   return count + specs.length
 }

@@ -1,5 +1,5 @@
 import { isHeld, kindOf } from './limits/index.js'
-import { isCounted, limitsAt, type RuleEntry, type RuleState, States } from './states.js'
+import { isCounted, isUsedUp, limitsAt, type RuleEntry, type RuleState, States } from './states.js'
 import { ADMITTED, BLOCKED, BLOCKED_FOR, type Facts, FIRST, factsOf } from './store/facts.js'
 import { TICKS_PER_MS } from './store/store.js'
 
@@ -64,14 +64,15 @@ export function verdictFrom(applied: readonly RuleEntry[], facts: Facts): Verdic
     }
     const limits = limitsAt(head, each, facts)
     states.add(each, limits)
-    for (const { max, remaining, resetMs, windowMs } of limits) {
-      if (remaining > 0) continue
+    for (const limit of limits) {
+      if (!isUsedUp(limit)) continue
+      const { max, resetMs, windowMs, cost = 1 } = limit
       if (!counted) violated.push({ rule: name, windowMs })
       if (spec.observed) continue
       if (!isHeld(spec)) locksOnly = false
       // The next request may be this one again, which need not wait for what it holds itself (a lock, a counted value).
       if (!(counted && kindOf(spec).repeatable))
-        verdict.retryAfterMs = longer(verdict.retryAfterMs, max === 0 ? null : resetMs)
+        verdict.retryAfterMs = longer(verdict.retryAfterMs, max < cost ? null : resetMs)
     }
     head += factsOf(spec)
   }

@@ -7,7 +7,7 @@ const SLACK = 3_600_000 * TICKS_PER_MS
 // The time between the same moment of the day in the first and in the last time zone.
 const ZONES = 27 * 3_600_000 * TICKS_PER_MS
 // The fields of a count. From the first refund on there are more: `SINCE`, a receipt, then from that one on a bit for
-// each receipt that tells whether it was refunded.
+// each receipt that tells whether it was refunded. `SINCE` is there from the start where requests have a cost.
 const END = 0
 const USED = 1
 const ISSUED = 2
@@ -18,33 +18,36 @@ const WORD = 48
 const MOST_WORDS = 2_000
 
 /**
- * Calendar limits: the end of the period, how many are used, the last receipt issued, and which receipts were
+ * Calendar limits: the end of the period, how much is used, the last receipt issued, and which receipts were
  * refunded. Receipts count up from the clock, so that none is ever issued twice.
  */
 export const count: Kind<CountSpec> = {
   code: 2,
 
-  read(facts, at, fields, { wall }, { spec, max }) {
+  read(facts, at, fields, { wall }, { spec, max, cost = 1 }) {
     const live = isLive(fields, wall, spec)
     const used = live ? fields.at(USED) : 0
     facts[at] = used
     facts[at + 1] = (live ? fields.at(END) : periodEnd(spec, wall)) - wall
-    return used < mostOf(spec, max)
+    return used + cost <= mostOf(spec, max)
   },
 
   receipt: (fields, { wall, fresh }, spec) => (isLive(fields, wall, spec) ? fields.at(ISSUED) + 1 : fresh),
 
-  count(cell, now, { spec }, _token, known) {
+  count(cell, now, { spec, cost }, _token, known) {
     const { steady, wall } = now
     // The period in which another store has counted is over here.
     if (known !== 0 && (known <= wall || (cell.length > 0 && cell.at(END) > known))) return 0
     const live = known === 0 ? isLive(cell, wall, spec) : cell.length > 0 && cell.at(END) === known
     const used = live ? cell.at(USED) : 0
     const receipt = count.receipt(cell, now, spec)
-    if (!cell.resize(live ? cell.length : SINCE)) return 0
+    const had = live ? cell.length : 0
+    if (!cell.resize(Math.max(had, cost === undefined ? SINCE : BITS))) return 0
+    // From now on, the first receipt does not follow from what is used.
+    if (cost !== undefined && had <= SINCE) cell.set(SINCE, receipt - used)
     const end = live ? cell.at(END) : known || periodEnd(spec, wall)
     cell.set(END, end)
-    cell.set(USED, used + 1)
+    cell.set(USED, used + (cost ?? 1))
     cell.set(ISSUED, receipt)
     cell.expire(steady + end - wall + SLACK)
     return receipt
@@ -58,8 +61,8 @@ export const count: Kind<CountSpec> = {
     return receipt
   },
 
-  refund(cell, receipt, end) {
-    if (cell.length === 0 || cell.at(END) !== end || receipt > cell.at(ISSUED)) return true
+  refund(cell, { entry: { cost = 1 }, receipt, ends }) {
+    if (cell.length === 0 || cell.at(END) !== ends || receipt > cell.at(ISSUED)) return true
     const since = cell.length > SINCE ? cell.at(SINCE) : cell.at(ISSUED) - cell.at(USED) + 1
     // The receipt was issued before the count was cleared, or so long ago that it passes for refunded.
     if (receipt < since) return true
@@ -67,16 +70,16 @@ export const count: Kind<CountSpec> = {
     if (isRefunded(cell, receipt)) return true
     const [field, bit] = bitOf(cell, receipt)
     cell.set(field, cell.at(field) + bit)
-    cell.set(USED, cell.at(USED) - 1)
+    cell.set(USED, cell.at(USED) - cost)
     // A count with nothing counted is dropped: requests that are all refunded must not fill the store. A new count
     // issues later receipts.
     return cell.at(USED) > 0 || cell.resize(0)
   },
 
-  undo(cell) {
+  undo(cell, { cost = 1 }) {
     // The count may have been dropped to make room for what the same decision counted after it.
     if (cell.length === 0) return
-    cell.set(USED, cell.at(USED) - 1)
+    cell.set(USED, cell.at(USED) - cost)
     cell.set(ISSUED, cell.at(ISSUED) - 1)
     if (cell.at(USED) === 0) cell.resize(0)
   },
@@ -86,22 +89,26 @@ export const count: Kind<CountSpec> = {
   // `isLive` judges the end of a count, since the time zone may move it.
   furthest: () => Number.POSITIVE_INFINITY,
 
-  describe: ({ spec, max }) => [mostOf(spec, max)],
+  describe: ({ spec, max, cost }) => [mostOf(spec, max), ...(cost === undefined ? [] : [1])],
 
-  cost: () => 1,
+  work: () => 1,
 
-  argument({ spec: { per, timeZone } }, wall) {
-    const starts = boundaries(per, timeZone, wall)
-    const known = texts.get(starts)
-    if (known !== undefined) return known
-    const text = starts.map(toTicks).join(' ')
-    texts.set(starts, text)
-    return text
+  argument({ spec: { per, timeZone }, cost }, wall) {
+    const text = textOf(boundaries(per, timeZone, wall))
+    return cost === undefined ? text : `${text} ${cost}`
   }
 }
 
 // The boundaries of a period are the same array until it ends.
 const texts = new WeakMap<readonly number[], string>()
+
+function textOf(starts: readonly number[]): string {
+  const known = texts.get(starts)
+  if (known !== undefined) return known
+  const text = starts.map(toTicks).join(' ')
+  texts.set(starts, text)
+  return text
+}
 
 function mostOf({ limits }: CountSpec, max: Entry['max']): number {
   return max?.[0] ?? (limits[0] as Limit).max

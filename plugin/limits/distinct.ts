@@ -74,7 +74,7 @@ export const distinct: Kind<DistinctSpec> = {
 
   latest: pairs => (pairs.length > 0 ? pairs.at(0) : 0),
 
-  refund(cell, stamp) {
+  refund(cell, { receipt: stamp }) {
     const { length } = cell
     const end = endOfNewest(cell)
     const taken = find(cell, 0, end, STAMP, stamp)
@@ -103,7 +103,7 @@ export const distinct: Kind<DistinctSpec> = {
     limits.flatMap((limit, i) => [max?.[i] ?? limit.max, limit.windowMs * TICKS_PER_MS]),
 
   // As for a hundred values, or for the most pairs that are kept behind them.
-  cost: () => 25,
+  work: () => 25,
 
   argument: ({ value = 0 }) => `${value}`
 }

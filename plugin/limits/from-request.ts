@@ -5,6 +5,7 @@ import { compilePath, type Source } from '../identity/path.js'
 import { typeOf, wrongOption } from '../mistakes.js'
 import {
   type Amount,
+  type CostFunction,
   type MaxFunction,
   RequestPath,
   type RequestValue,
@@ -38,6 +39,13 @@ export function isRequestValue(value: unknown): value is RequestValue {
 /** A `max` as it was given, or a function that reads it from the request. @throws OptionError */
 export function compileMax({ max }: Amount, at: string): number | MaxFunction {
   return isRequestValue(max) ? fromRequest(max, isNumber, 'a number', `${at}.max`) : max
+}
+
+/** A function that tells how much a request takes of its limits. @throws OptionError */
+export function compileCost(cost: CostFunction | RequestValue, at: string): CostFunction {
+  if (typeof cost === 'function') return cost
+  if (isRequestValue(cost)) return fromRequest(cost, isNumber, 'a number', at)
+  throw wrongOption(at, cost, 'Write a function or { value: path }.')
 }
 
 function isNumber(value: unknown): value is number {

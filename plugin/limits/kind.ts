@@ -1,4 +1,4 @@
-import type { Entry, Spec } from '../store/store.js'
+import type { Entry, Spec, Taken } from '../store/store.js'
 
 /**
  * What is kept for one identity, as a run of numbers below 2^48; empty when nothing is. A value of Redis is read in the
@@ -56,10 +56,10 @@ export interface Kind<S extends Spec> {
   /** The last receipt that was not given back. Only for a kind whose `latest` may have been. */
   kept?(fields: Fields): number
   /**
-   * Gives back the slot that the receipt names. A slot that is gone, or somebody else's lock, is left alone.
+   * Gives back a slot. One that is gone, or somebody else's lock, is left alone.
    * @returns false when there is no room to note the refund: then the slot stays counted
    */
-  refund(cell: Cell, receipt: number, ends: number, token: string): boolean
+  refund(cell: Cell, taken: Taken, token: string): boolean
   /**
    * Renews what is still held under `token`: from now on it lasts its time to live. Only for a kind that a request holds
    * while it runs, rather than counts in.
@@ -67,7 +67,7 @@ export interface Kind<S extends Spec> {
    */
   renew?(cell: Cell, now: Now, spec: S, token: string): boolean
   /** Undoes what was counted last, whose receipt nobody knows. Only for a kind whose refunds leave a trace. */
-  undo?(cell: Cell): void
+  undo?(cell: Cell, entry: Entry): void
   /**
    * Whether the same request passes again at once after it was counted and is done: its lock is free again, or its
    * value is not counted a second time.
@@ -80,8 +80,8 @@ export interface Kind<S extends Spec> {
   furthest(spec: S): number
   /** What the script `reserve` is told of an entry, beside what it is told of entries of every kind. */
   describe(entry: EntryOf<S>): readonly number[]
-  /** What a decision on a spec costs that script at most; on a short log it costs 1. */
-  cost(spec: S): number
+  /** How much work a decision on a spec is for that script at most; on a short log it is 1. */
+  work(spec: S): number
   /**
    * The argument of that script for each decision, if any.
    * @param wall milliseconds since the epoch, by the store's clock

@@ -28,7 +28,7 @@ export const lock: Kind<LockSpec> = {
 
   latest: () => 0,
 
-  refund: (cell, _receipt, _ends, token) => !isHolder(cell, token) || cell.resize(0),
+  refund: (cell, _taken, token) => !isHolder(cell, token) || cell.resize(0),
 
   renew(cell, now, spec, token) {
     if (!isHolder(cell, token) || cell.at(0) <= now.steady) return false
@@ -42,7 +42,7 @@ export const lock: Kind<LockSpec> = {
 
   describe: () => [],
 
-  cost: () => 1,
+  work: () => 1,
 
   argument: (_entry, _wall, token) => token
 }

@@ -45,7 +45,7 @@ export const log: Kind<LogSpec> = {
 
   latest: stamps => (stamps.length > 0 ? stamps.at(0) : 0),
 
-  refund(cell, stamp) {
+  refund(cell, { receipt: stamp }) {
     const i = newer(cell, stamp)
     if (i === cell.length || cell.at(i) !== stamp) return true
     cell.move(i, i + 1, cell.length - 1 - i)
@@ -61,7 +61,7 @@ export const log: Kind<LogSpec> = {
     ...spec.limits.flatMap((limit, i) => [max?.[i] ?? limit.max, limit.windowMs * TICKS_PER_MS])
   ],
 
-  cost: spec => 1 + specInForce(spec).keep / 100,
+  work: spec => 1 + specInForce(spec).keep / 100,
 
   argument: () => undefined
 }

@@ -14,6 +14,8 @@ export class Journal {
   private readonly identities = Buffer.alloc(PLACES * CHARS)
   /** For a calendar limit the end of its period; for others the `value` of the entry. */
   private readonly values = new Float64Array(PLACES)
+  /** What it cost; 0 where its rule has no cost. */
+  private readonly costs = new Uint32Array(PLACES)
   /** When the primary store counted it, in ticks of the memory; once the note is counted, what its counting returned. */
   private readonly times = new Float64Array(PLACES)
   private noted = 0
@@ -29,11 +31,12 @@ export class Journal {
     return next <= this.counted
   }
 
-  note({ spec, identity, value = 0 }: Entry, ends: Taken['ends'], at: number): void {
+  note({ spec, identity, value = 0, cost = 0 }: Entry, ends: Taken['ends'], at: number): void {
     const place = this.noted++ % PLACES
     this.specs[place] = spec
     for (let i = 0; i < CHARS; i++) this.identities[place * CHARS + i] = identity.charCodeAt(i)
     this.values[place] = spec.kind === 'count' ? ends : value
+    this.costs[place] = cost
     this.times[place] = at
   }
 
@@ -51,7 +54,8 @@ export class Journal {
     const identity = this.identities.toString('latin1', place * CHARS, (place + 1) * CHARS)
     const value = this.values[place] as number
     const [own, ends] = spec.kind === 'count' ? [0, value] : [value, 0]
-    this.times[place] = count({ spec, identity, value: own }, this.times[place] as number, ends)
+    const cost = this.costs[place] || undefined
+    this.times[place] = count({ spec, identity, value: own, cost }, this.times[place] as number, ends)
     return true
   }
 

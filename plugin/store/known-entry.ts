@@ -64,15 +64,15 @@ export class KnownEntry {
 }
 
 /**
- * Whether a refusal lasts: a lock may end at any time, a limit that comes from a request holds for no other, and what a
- * rule refuses that was replaced, or is gone, another version of it may admit.
+ * Whether a refusal lasts: a lock may end at any time, a limit or cost that comes from a request holds for no other, and
+ * what a rule refuses that was replaced, or is gone, another version of it may admit.
  */
-export function isLasting({ spec, max, zoned }: Entry): boolean {
-  return !isHeld(spec) && max === undefined && !zoned && isInForce(spec)
+export function isLasting({ spec, max, cost, zoned }: Entry): boolean {
+  return !isHeld(spec) && max === undefined && cost === undefined && !zoned && isInForce(spec)
 }
 
 /** Whether `b` asks what `a` asked, of which the refusal lasts (`isLasting`), and the rule was not replaced since. */
 export function asksTheSame(a: Entry, b: Entry): boolean {
   const same = a.spec === b.spec && a.identity === b.identity && a.value === b.value
-  return same && b.max === undefined && isInForce(b.spec)
+  return same && b.max === undefined && b.cost === undefined && isInForce(b.spec)
 }

@@ -102,14 +102,11 @@ export class MemoryStore implements Store {
   /** @returns false when there was no room to note that a slot was given back: that slot stays counted */
   giveBack(taken: readonly Taken[], token: string): boolean {
     let all = true
-    for (const {
-      entry: { identity, spec },
-      receipt,
-      ends
-    } of taken) {
+    for (const each of taken) {
+      const { identity, spec } = each.entry
       const cell = this.cell.open(identity, spec)
       this.spent = Math.max(this.spent, kindOf(spec).latest(cell))
-      if (!kindOf(spec).refund(cell, receipt, ends, token)) all = false
+      if (!kindOf(spec).refund(cell, each, token)) all = false
     }
     return all
   }
@@ -154,7 +151,7 @@ export class MemoryStore implements Store {
     for (const each of taken) {
       const { identity, spec } = each.entry
       const { undo } = kindOf(spec)
-      if (undo) undo(this.cell.open(identity, spec))
+      if (undo) undo(this.cell.open(identity, spec), each.entry)
       else this.refund([each], token)
     }
   }

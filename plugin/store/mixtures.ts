@@ -36,7 +36,7 @@ function specsOf(entries: readonly Entry[]): string {
 
 /** How many decisions on such entries one call makes at most. */
 function maxDecisionsOf(entries: readonly Entry[]): number {
-  const work = entries.reduce((sum, { spec }) => sum + kindOf(spec).cost(spec), 0)
+  const work = entries.reduce((sum, { spec }) => sum + kindOf(spec).work(spec), 0)
   return Math.max(1, Math.floor(WORK / work))
 }
 

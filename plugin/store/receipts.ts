@@ -30,7 +30,8 @@ type SlotTuple = [
   series: number,
   identity: string,
   receipt: number,
-  ends: number
+  ends: number,
+  cost?: number
 ]
 
 /**
@@ -50,13 +51,14 @@ export class Receipts {
   /** @param taken slots, none of them a lock */
   make(taken: readonly Taken[]): string {
     const slots = taken.map(
-      ({ entry: { spec, identity }, receipt, ends }): SlotTuple => [
+      ({ entry: { spec, identity, cost }, receipt, ends }): SlotTuple => [
         spec.kind,
         spec.name,
         spec.series,
         brief(identity),
         receipt,
-        ends
+        ends,
+        ...(cost === undefined ? ([] as const) : ([cost] as const))
       ]
     )
     const salt = randomBytes(SALT)
@@ -81,8 +83,8 @@ export class Receipts {
       throw new ReceiptError(ALTERED)
     }
     const slots = JSON.parse(body.toString('utf8')) as SlotTuple[]
-    return slots.map(([kind, name, series, identity, receipt, ends]) => ({
-      entry: { spec: specOf(kind, name, series, ruleOf(name)), identity },
+    return slots.map(([kind, name, series, identity, receipt, ends, cost]) => ({
+      entry: { spec: specOf(kind, name, series, ruleOf(name)), identity, cost },
       receipt,
       ends
     }))

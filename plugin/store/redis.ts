@@ -73,7 +73,7 @@ export class RedisStore implements Store, Caller {
       const key = this.keyOf(entry)
       keys.push(key)
       if (entry.spec.kind === 'count') keys.push(`${key}:refunds`)
-      args.push(kindOf(entry.spec).code, receipt, ends)
+      args.push(kindOf(entry.spec).code, receipt, ends, entry.cost ?? 1)
     }
     const refund = () => this.calls.call(scripts.refund, keys, [JSON.stringify(args)])
     await retry(refund, this, this.timeout, late)

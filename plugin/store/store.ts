@@ -8,8 +8,8 @@ import type { Facts } from './facts.js'
  * A store keeps four kinds of things, one per rule, identity and kind (a count for each calendar limit):
  * - a **log**: the stamps of what was counted, newest first, strictly decreasing, as many as the largest `max` needs.
  *   A stamp counts in a window from its own instant up to, and not with, the instant one window later.
- * - a **count** of one calendar period: its end, how many are used, the last receipt (receipts count up from the
- *   clock), and which receipts were refunded.
+ * - a **count** of one calendar period: its end, how much is used, the last receipt (receipts count up from the
+ *   clock), and which receipts were refunded. A request takes its cost, with one receipt; it passes when that is left.
  * - a **lock**: its end and its holder's token.
  * - a **distinct log**: pairs of a stamp, as in a log, and the number of the value that was sent to. For each limit,
  *   *used* is how many values other than the request's own have a pair in the window. A slot returns when the last pair
@@ -105,6 +105,8 @@ export interface Entry {
   max?: readonly number[] | undefined
   /** Where different values are counted: the number of this request's value, below 2^48, from a keyed hash. */
   value?: number | undefined
+  /** How much of a count this request takes, if its rule has a `cost`; any other takes 1. */
+  cost?: number | undefined
   /** Whether a time zone of its rule comes from this request. */
   zoned?: boolean
 }

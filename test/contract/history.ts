@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import type { RuleEntry } from '../../plugin/states.js'
 import type { Entry, Spec } from '../../plugin/store/store.js'
-import { count, distinct, entry, lock, log, observed, oneRule, replaced, sentTo } from './specs.js'
+import { costing, count, distinct, entry, lock, log, observed, oneRule, replaced, sentTo } from './specs.js'
 
 /** Rules that are replaced and come back, each as its specs before and after. */
 const replaceable = [
@@ -10,9 +10,13 @@ const replaceable = [
     log([1, 10_000], [2, 600_000]),
     count(3, 'day')
   ]),
-  replaced([distinct([4, 10_000], [5, 60_000])], [distinct([2, 60_000])])
+  replaced([distinct([4, 10_000], [5, 60_000])], [distinct([2, 60_000])]),
+  replaced([count(6, 'week')], [count(9_000, 'week')])
 ]
 const laterOf = new Map<readonly Spec[], readonly Spec[]>(replaceable)
+
+/** A rule whose requests have a cost. The last one above has it only in its later version. */
+const costly = oneRule([count(9_000, 'day'), count(20_000, 'month', 'Europe/Berlin')])
 
 /** Rules of all kinds, each as its specs. Of the last two, `max` comes with the request. */
 export const rules: readonly (readonly Spec[])[] = [
@@ -30,6 +34,7 @@ export const rules: readonly (readonly Spec[])[] = [
   [distinct([2, 10_000], [3, 600_000], [4, 3_600_000])],
   [observed(distinct([1, 60_000]))],
   [distinct([3, 1])],
+  costly,
   ...laterOf.keys(),
   [distinct([4, 60_000], [6, 120_000])],
   oneRule([log([4, 60_000], [6, 120_000]), count(4, 'hour')])
@@ -46,15 +51,24 @@ export interface Asked {
   rules: readonly { rule: number; who: number; value: number; later?: boolean }[]
   /** What `max` of this request starts from, where it comes with the request. */
   max: number
+  /** What it takes where requests have a cost. */
+  cost?: number
 }
 
-export function entriesOf({ rules: asked, max }: Asked): Entry[] {
+export function entriesOf({ rules: asked, max, cost = 1 }: Asked): Entry[] {
   return asked.flatMap(({ rule, who, value, later }) =>
     specsOf(rule, later).map(spec => {
       const own = rule < DYNAMIC ? undefined : spec.kind === 'count' ? [max + 4] : [max, max + 1]
-      return spec.kind === 'distinct' ? sentTo(spec, value, own, who) : entry(zoned(spec, who), who, own)
+      if (spec.kind === 'distinct') return sentTo(spec, value, own, who)
+      const each = entry(zoned(spec, who), who, own)
+      return isCostly(rule, later) ? costing(each, cost) : each
     })
   )
+}
+
+function isCostly(rule: number, later = false): boolean {
+  const specs = rules[rule]
+  return specs === costly || (later && specs === replaceable.at(-1)?.[0])
 }
 
 function specsOf(rule: number, later = false): readonly Spec[] {
@@ -68,9 +82,9 @@ function zoned(spec: Spec, who: number): Spec {
 }
 
 /** The entries of a request, with the names of their rules. */
-export function appliedOf({ rules: asked, max }: Asked): RuleEntry[] {
+export function appliedOf({ rules: asked, max, cost = 1 }: Asked): RuleEntry[] {
   return asked.flatMap(each =>
-    entriesOf({ rules: [each], max }).map(entry => ({ ...entry, name: `rule ${each.rule}` }))
+    entriesOf({ rules: [each], max, cost }).map(entry => ({ ...entry, name: `rule ${each.rule}` }))
   )
 }
 
@@ -100,7 +114,9 @@ export const askedOf = (maxLength: number): fc.Arbitrary<Asked> =>
         )
       )
     ),
-    max: fc.nat(4)
+    max: fc.nat(4),
+    // 10,000 is more than any day has.
+    cost: fc.constantFrom(1, 1_500, 3_000, 10_000)
   })
 export const asked = askedOf(6)
 const ms = fc.oneof(
@@ -137,6 +153,7 @@ export function replace({ pick, later }: Command & { do: 'replace' }): void {
 export function alike({ asked, others }: Command & { do: 'together' }): Asked[] {
   const another = ({ who, value }: (typeof others)[number]): Asked => ({
     ...asked,
+    cost: value * 1_000 + 1,
     rules: asked.rules.map(each => ({
       rule: each.rule,
       who: (each.who + who) % 2,

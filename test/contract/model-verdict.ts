@@ -24,7 +24,9 @@ export function verdictOf(model: Model, rules: readonly ModelRule[], decided: Mo
         const blockedMs = Number.isFinite(blockedFor) ? toMs(blockedFor) : null
         return entries.flatMap(entry => {
           const found = before(entry)
-          const full = limitsOf(entry).filter(({ max }, i) => (found?.limits[i]?.used ?? 0) >= max)
+          const full = limitsOf(entry).filter(
+            ({ max }, i) => (found?.limits[i]?.used ?? 0) + costOf(entry) > max
+          )
           const reached = full.map(({ windowMs }): Violation => ({ rule: name, windowMs }))
           if (entry !== blocked[0]) return reached
           return [{ rule: name, windowMs: 0, blockedMs }, ...reached]
@@ -32,7 +34,7 @@ export function verdictOf(model: Model, rules: readonly ModelRule[], decided: Mo
       })
   const enforced = rules.filter(({ observed }) => !observed).flatMap(({ entries }) => entries)
   const blocked = enforced.some(entry => before(entry)?.state === BLOCKED)
-  const never = blocked || enforced.some(entry => limitsOf(entry).some(({ max }) => max === 0))
+  const never = blocked || enforced.some(entry => limitsOf(entry).some(({ max }) => max < costOf(entry)))
   const others = enforced.filter(entry => before(entry)?.state !== PASSES && !isHeld(entry.spec))
   // A lock that this decision has taken is free when its request is done.
   const waitedFor = enforced.filter(entry => !(before(entry)?.slot && isHeld(entry.spec)))
@@ -56,7 +58,8 @@ function left(model: Model, entry: Entry, slot?: Slot): Verdict['rules'][number]
     const { used, reset } = now?.limits[i] ?? { used: 0, reset: 0 }
     // A period ends whether anything is used in it or not.
     const resetMs = used === 0 && entry.spec.kind !== 'count' ? 0 : toMs(reset)
-    return { max, remaining: Math.max(max - used, 0), resetMs, windowMs }
+    const cost = entry.cost === undefined ? {} : { cost: entry.cost }
+    return { max, remaining: Math.max(max - used, 0), resetMs, windowMs, ...cost }
   })
 }
 
@@ -81,6 +84,10 @@ function earliest(model: Model, entries: readonly Entry[]): number {
 
 function limitsOf({ spec, max }: Pick<Entry, 'spec' | 'max'>): Limit[] {
   return spec.limits.map((limit, i) => ({ ...limit, max: max?.[i] ?? limit.max }))
+}
+
+function costOf({ cost = 1 }: Entry): number {
+  return cost
 }
 
 function toMs(ticks: number): number {

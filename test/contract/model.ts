@@ -8,6 +8,8 @@ export interface Slot {
   at: number
   /** The number of the value it was sent to, where different values are counted. */
   value: number | undefined
+  /** How much it takes. */
+  cost: number
 }
 
 /** What is kept of one entry. */
@@ -126,7 +128,7 @@ export class Model {
   private look(entry: Entry): ModelEntry {
     const { blockedUntil } = this.kept(entry)
     const limits = this.limits(entry)
-    const full = limits.some(({ used, max }) => used >= max)
+    const full = limits.some(({ used, max }) => used + (entry.cost ?? 1) > max)
     const state = blockedUntil > this.now ? BLOCKED : full ? REFUSES : PASSES
     const blockedFor = Math.max(blockedUntil - this.now, 0)
     return { state, slot: undefined, blockedFor, limits: limits.map(({ used, reset }) => ({ used, reset })) }
@@ -142,7 +144,8 @@ export class Model {
     }
     if (spec.kind === 'count') {
       const [start, end] = period(spec, now)
-      const used = slots.filter(({ at }) => at >= start && at < end).length
+      const inside = slots.filter(({ at }) => at >= start && at < end)
+      const used = inside.reduce((sum, { cost }) => sum + cost, 0)
       return [{ max: entry.max?.[0] ?? (spec.limits[0]?.max as number), used, reset: end - now }]
     }
     if (spec.kind === 'distinct')
@@ -176,11 +179,15 @@ export class Model {
     const kept = this.kept(entry)
     if (entry.spec.kind === 'lock') {
       Object.assign(kept, { lockedUntil: now + entry.spec.ttl * TICKS_PER_MS, holder: token })
-      return { at: now, value: undefined }
+      return { at: now, value: undefined, cost: 1 }
     }
     // No two sends in a log share an instant, nor in a distinct log.
     const after = Math.max(...kept.slots.map(({ at }) => at + 1))
-    const slot = { at: entry.spec.kind === 'count' ? now : Math.max(now, after), value: entry.value }
+    const slot = {
+      at: entry.spec.kind === 'count' ? now : Math.max(now, after),
+      value: entry.value,
+      cost: entry.cost ?? 1
+    }
     kept.slots.push(slot)
     return slot
   }

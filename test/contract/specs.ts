@@ -101,6 +101,11 @@ export function entriesOf(specs: readonly Spec[], who: string | number, value = 
   )
 }
 
+/** The entry of a request that has a cost. */
+export function costing(entry: Entry, cost: number): Entry {
+  return { ...entry, cost }
+}
+
 /** A holder's name, 24 characters. */
 export function token(): string {
   return randomBytes(18).toString('base64url')

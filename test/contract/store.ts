@@ -1,5 +1,6 @@
 import type { Test } from 'tap'
 import { blocks } from './promises/blocks.js'
+import { costs } from './promises/costs.js'
 import { counts } from './promises/counts.js'
 import { decisions } from './promises/decisions.js'
 import { distincts } from './promises/distinct.js'
@@ -16,6 +17,7 @@ const promises = [
   ...decisions,
   ...logs,
   ...counts,
+  ...costs,
   ...distincts,
   ...locks,
   ...refunds,

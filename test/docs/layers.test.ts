@@ -290,6 +290,7 @@ const only: Record<string, readonly string[]> = {
     'identity/key',
     'identity/part',
     'limits/compile',
+    'limits/from-request',
     'mistakes',
     'rule',
     'rule-reading'

@@ -21,7 +21,7 @@ const members = (of: string) =>
   `Write names of members after "${of}", with single dots between them, none of them "__proto__", "prototype", "constructor".`
 
 const ofRule =
-  'There is no such option here; known: name, key, limits, distinct, lock, maxHold, counts, mode, optional, private, allow, block.'
+  'There is no such option here; known: name, key, limits, cost, distinct, lock, maxHold, counts, mode, optional, private, allow, block.'
 
 /** The array `[, ]`. */
 const hole = Object.assign([], { length: 1 })

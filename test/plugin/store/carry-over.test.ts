@@ -12,6 +12,7 @@ import type { Entry, Settling, Spec, Store, Taken } from '../../../plugin/store/
 import { watched } from '../../../plugin/store/watched.js'
 import { seeded } from '../../contract/history.js'
 import {
+  costing,
   count,
   distinct,
   entriesOf,
@@ -90,7 +91,10 @@ function open(t?: Test, { maxKeys = 1_000, timeout = TIMEOUT_MS } = {}) {
 
 const gone = () => new Error('gone')
 
-const specs = [log([2, 1_000], [5, 10_000]), count(6, 'hour'), distinct([2, 5_000])]
+const specs = [log([2, 1_000], [5, 10_000]), count(6, 'hour'), distinct([2, 5_000]), count(9, 'day')]
+/** What one send is counted as, with a cost under the last spec. */
+const sendOf = (who: number, value: number) =>
+  entriesOf(specs, who, value).map(each => (each.spec === specs[3] ? costing(each, value) : each))
 const step = fc.oneof(
   {
     weight: 6,
@@ -132,7 +136,7 @@ t.test('with one process, decisions are the same as if the store had never been 
       for (const each of steps) {
         time.advance(1)
         if ('send' in each) {
-          const entries = entriesOf(specs, each.send, each.value)
+          const entries = sendOf(each.send, each.value)
           const found = await send(entries)
           const expected = named(entries, never.reserve(entries, ''))
           deepStrictEqual(found !== undefined, expected.admitted)
