@@ -22,7 +22,7 @@ export const RequestPath = object<RequestValue>(
 )
 
 interface Fixed {
-  /** How many: 1 to 1,000 with a `window`, to 100 with `distinct`, to 2,147,483,648 with `per`. */
+  /** How many: 1 to 1,000 with a `window`, to 100 with `distinct`, to 1,000,000,000,000 with `per`. */
   max: number
   ceiling?: undefined
 }
@@ -100,8 +100,8 @@ export interface LimitRule extends RuleMembers {
   limits: readonly Limit[]
   /**
    * How much a request takes of the limits, all of them `per` a calendar period; without it, each takes 1. So a rule
-   * counts money, segments or recipients. The number is rounded up; it is above 0, and at most 2,147,483,648. A request
-   * that costs more than a `max` is refused, with no time to wait.
+   * counts money, segments or recipients. The number is rounded up; it is above 0, and at most 1,000,000,000,000. A
+   * request that costs more than a `max` is refused, with no time to wait.
    */
   cost?: CostFunction | RequestValue
   /** A second key: the rule counts how many different values it has, not how often messages are sent. */

@@ -17,7 +17,7 @@ import { LOCK_MAX_MS } from './lock.js'
 const ROLLING_MAX = 1_000
 /** The highest `max` of different values: each value keeps a stamp or more. */
 const DISTINCT_MAX = 100
-export const CALENDAR_MAX = 2 ** 31
+export const CALENDAR_MAX = 10 ** 12
 const LOCK_MIN_MS = 100
 /** How long a calendar period is said to be, in milliseconds: a month is 30 days. Its end comes from the calendar. */
 const PERIOD_MS = { hour: 3_600_000, day: 86_400_000, week: 604_800_000, month: 2_592_000_000 }

@@ -15,7 +15,7 @@ export class Journal {
   /** For a calendar limit the end of its period; for others the `value` of the entry. */
   private readonly values = new Float64Array(PLACES)
   /** What it cost; 0 where its rule has no cost. */
-  private readonly costs = new Uint32Array(PLACES)
+  private readonly costs = new Float64Array(PLACES)
   /** When the primary store counted it, in ticks of the memory; once the note is counted, what its counting returned. */
   private readonly times = new Float64Array(PLACES)
   private noted = 0

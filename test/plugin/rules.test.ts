@@ -182,12 +182,17 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
   [{ limits: [{ max: null, window: '60s' }] }, '.limits[0].max', 'null', rolling],
   [{ limits: [{ max: 1_001, window: '60s' }] }, '.limits[0].max', '1001', rolling],
   [{ limits: [...limits, { max: 1_001, window: '1h' }] }, '.limits[1].max', '1001', rolling],
-  [{ limits: [{ max: 0, per: 'day' }] }, '.limits[0].max', '0', 'Write a whole number from 1 to 2147483648.'],
   [
-    { limits: [{ max: 2 ** 31 + 1, per: 'day' }] },
+    { limits: [{ max: 0, per: 'day' }] },
     '.limits[0].max',
-    '2147483649',
-    'Write a whole number from 1 to 2147483648.'
+    '0',
+    'Write a whole number from 1 to 1000000000000.'
+  ],
+  [
+    { limits: [{ max: 10 ** 12 + 1, per: 'day' }] },
+    '.limits[0].max',
+    '1000000000001',
+    'Write a whole number from 1 to 1000000000000.'
   ],
   [
     { limits: [{ max: () => 1, window: '60s' }] },
@@ -542,7 +547,7 @@ t.test('rules at their bounds are accepted', async t => {
   const good: object[] = [
     { limits: [{ max: 1_000, window: 1 }] },
     { limits: [{ max: 1, window: '366d' }] },
-    { limits: [{ max: 2 ** 31, per: 'month', timeZone: 'Asia/Kolkata' }] },
+    { limits: [{ max: 10 ** 12, per: 'month', timeZone: 'Asia/Kolkata' }] },
     {
       limits: [
         { max: 1, per: 'hour' },
@@ -565,7 +570,12 @@ t.test('rules at their bounds are accepted', async t => {
     { limits: [{ max: { value: 'request.quota' }, ceiling: 1_000, window: '1h' }] },
     {
       limits: [
-        { max: { value: 'request.quota' }, ceiling: 2 ** 31, per: 'day', timeZone: { value: 'request.zone' } }
+        {
+          max: { value: 'request.quota' },
+          ceiling: 10 ** 12,
+          per: 'day',
+          timeZone: { value: 'request.zone' }
+        }
       ]
     },
     { limits: [{ max: 1, per: 'day', timeZone: () => 'UTC' }] },
