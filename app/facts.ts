@@ -19,6 +19,8 @@ export const FACTS = [
   'request.message.template',
   'request.numberBlock',
   'request.numberRange',
+  'request.price.currency',
+  'request.price.units',
   'request.purpose',
   'request.recipient.channel',
   'request.recipient.identity'
@@ -28,8 +30,8 @@ const NUMBER = ['countryQuota', 'limitedCountry', 'numberBlock', 'numberRange']
 /** Which members of a request are known when rules decide on it, by the kind of request. */
 const KNOWN = {
   attempt: ['ip'],
-  code: [...CALLER, ...NUMBER, 'captcha', 'endUserIp', 'purpose', 'recipient'],
-  message: [...CALLER, ...NUMBER, 'message', 'recipient'],
+  code: [...CALLER, ...NUMBER, 'captcha', 'endUserIp', 'price', 'purpose', 'recipient'],
+  message: [...CALLER, ...NUMBER, 'message', 'price', 'recipient'],
   try: [...CALLER, 'captcha', 'endUserIp']
 }
 export type Decided = keyof typeof KNOWN
@@ -48,6 +50,7 @@ export const DECIDES: Readonly<Record<string, readonly Decided[]>> = {
   account: ['code', 'message'],
   country: ['code', 'message'],
   service: ['code', 'message'],
+  budget: ['code', 'message'],
   'api-attempts': ['message'],
   'same-content': ['message'],
   mobile: ['message'],

@@ -55,11 +55,11 @@ export function observers({ rules }: Policy): string[] {
 /** Checks that the rules read only facts that exist, and that none is missing by which endpoints count. */
 function checkRules({ rules }: Policy): void {
   for (const [i, rule] of rules.entries()) {
-    const { name, counts, key, distinct, limits } = rule
+    const { name, counts, key, distinct, cost, limits } = rule
     const at = `policy.rules[${i}]`
-    for (const [member, value] of Object.entries({ key, distinct, limits }))
+    for (const [member, value] of Object.entries({ key, distinct, cost, limits }))
       checkPaths(value, `${at}.${member}`, factsOf({ name, counts }))
-    checkQuotaKnown(rule, at)
+    checkKnown(rule, at)
   }
   const names = rules.map(({ name }) => name)
   const lacking = RULES.filter(name => !names.includes(name)).map(name => JSON.stringify(name))
@@ -67,18 +67,23 @@ function checkRules({ rules }: Policy): void {
     throw new ConfigError(`policy.rules lacks ${lacking.join(', ')}, by which endpoints count.`)
 }
 
+/** What only some requests have, and the fact that such a request has as well. */
+const OF_SOME: Readonly<Record<string, string>> = {
+  'request.countryQuota': 'request.limitedCountry',
+  'request.price.units': 'request.price.currency'
+}
+
 /**
- * Checks that a rule whose `max` is the quota of a country counts only requests that have one. Accepts also what is no
- * limit: the plugin refuses that, with its path.
+ * Checks that a rule whose `max` or `cost` only some requests have counts no others. Accepts also what is no limit: the
+ * plugin refuses that, with its path.
  */
-function checkQuotaKnown({ key, optional, limits }: Rule, at: string): void {
-  if (optional && reads(key, 'request.limitedCountry')) return
-  for (const [i, limit] of Object.entries(limits ?? {})) {
-    const { value } = (limit?.max ?? {}) as { value?: unknown }
-    if (value !== 'request.countryQuota') continue
-    const right = 'let the rule be optional, and its key read request.limitedCountry'
-    throw new ConfigError(
-      `${at}.limits[${i}].max (request.countryQuota) is not known of every request; ${right}.`
-    )
+function checkKnown({ key, optional, cost, limits }: Rule, at: string): void {
+  const read = Object.entries(limits ?? {}).map(([i, limit]) => [`limits[${i}].max`, limit?.max] as const)
+  for (const [member, value] of [['cost', cost] as const, ...read]) {
+    const { value: path } = (value ?? {}) as { value?: unknown }
+    const companion = typeof path === 'string' ? OF_SOME[path] : undefined
+    if (companion === undefined || (optional && reads(key, companion))) continue
+    const right = `let the rule be optional, and its key read ${companion}`
+    throw new ConfigError(`${at}.${member} (${path}) is not known of every request; ${right}.`)
   }
 }

@@ -35,6 +35,7 @@ export function prepareMessage(
   const rendered = templates.renderOffered(channel, template, language, params)
   mayUse(accountOf(request), 'templates', template)
   request.recipient = recipient
+  request.segments = rendered.segments ?? 1
   request.message = { channel, to: recipient.to, ...rendered }
   checkServed(request, '#/phone')
 }

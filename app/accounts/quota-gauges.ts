@@ -11,6 +11,11 @@ export interface QuotaGauges {
   clear(): void
 }
 
+const LABELS = {
+  messages: ['rule', 'account', 'country', 'per'],
+  money: ['rule', 'currency', 'per']
+} as const
+
 interface Known {
   labels: Whose & { rule: string; per: string }
   used: number
@@ -19,26 +24,29 @@ interface Known {
 }
 
 /**
- * Gauges of what is used of each quota: of an account, of a country, of all accounts together. They show what the last
- * decision of this instance has told, which costs Redis nothing. A value disappears at the end of its period, since
- * nothing is known of the next one.
+ * Gauges of what is used of each quota, of an account, of a country, of all accounts together, and of the budget. They
+ * show what the last decision of this instance has told, which costs Redis nothing. A value disappears at the end of its
+ * period, since nothing is known of the next one.
  */
 export function quotaGaugesOf(fastify: FastifyInstance, clock: Clock): QuotaGauges {
   const known = new Map<string, Known>()
 
   // prom-client serializes `sharedLabels` once for all values of a gauge: those of thousands of accounts take long.
-  const valuesOf = (what: 'used' | 'max') =>
+  const valuesOf = (what: 'used' | 'max', of: keyof typeof LABELS) =>
     [...known.values()]
       .filter(({ ends }) => msUntil(ends, clock) > 0)
+      .filter(({ labels }) => (labels.currency === undefined ? 'messages' : 'money') === of)
       .map(({ labels, [what]: value }) => ({ labels, sharedLabels: labels, value }))
-  const show = (name: string, help: string, what: 'used' | 'max') => {
-    const labelNames = ['rule', 'account', 'country', 'per'] as const
+  const show = (name: string, help: string, what: 'used' | 'max', of: keyof typeof LABELS) => {
+    const labelNames: (keyof Known['labels'])[] = [...LABELS[of]]
     const gauge = new Gauge({ name, help, labelNames, registers: [fastify.metrics.registry] })
     const get = gauge.get.bind(gauge)
-    gauge.get = async () => ({ ...(await get()), values: valuesOf(what) })
+    gauge.get = async () => ({ ...(await get()), values: valuesOf(what, of) })
   }
-  show('quota_used_messages', 'What is used of quotas, as last seen.', 'used')
-  show('quota_max_messages', 'How many messages quotas have, as last seen.', 'max')
+  show('quota_used_messages', 'What is used of quotas, as last seen.', 'used', 'messages')
+  show('quota_max_messages', 'How many messages quotas have, as last seen.', 'max', 'messages')
+  show('budget_used', 'What is used of the budget, in its currency, as last seen.', 'used', 'money')
+  show('budget_max', 'The budget, in its currency, as last seen.', 'max', 'money')
 
   function see(event: DecisionEvent, rule: Rule, whose: Whose): void {
     for (const { per, used, max, resetMs } of periodsOf(event, rule)) {

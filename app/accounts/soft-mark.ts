@@ -11,8 +11,8 @@ export type SoftMark = (event: DecisionEvent, request: Asked) => void
 const SHARE = 0.8
 
 /**
- * Reports the send that brings an account, a country, or all accounts together, to 80 % of a quota, once for each quota
- * and period: in the log, the audit trail and the metrics. Of several instances on one Redis, the first that sees it
+ * Reports the send that brings an account, a country, or all accounts together, to 80 % of a quota or budget, once for
+ * each of these and each period: in the log, the audit trail and the metrics. Of several instances on one Redis, the first that sees it
  * reports; each asks Redis once a period.
  * @param timeoutMs how long to wait for Redis
  */
@@ -20,7 +20,7 @@ export function softMarkOf(fastify: FastifyInstance, clock: Clock, timeoutMs: nu
   const marks = new Counter({
     name: 'quota_soft_marks_total',
     help: 'Quotas of which 80 % were used.',
-    labelNames: ['rule', 'account', 'country'],
+    labelNames: ['rule', 'account', 'country', 'currency'],
     registers: [fastify.metrics.registry]
   })
   // When the last period seen ends, by whose quota, kind of period and quota; these are few.
@@ -41,8 +41,9 @@ export function softMarkOf(fastify: FastifyInstance, clock: Clock, timeoutMs: nu
       // At or above, since the answer to the very send that reached the mark may have been lost.
       if (used < max * SHARE) continue
       // No account has an empty id.
-      const { account = '', country } = whose
-      const mark = `${country === undefined ? account : `:${country}`}:${per}:${max}`
+      const { account = '', country, currency } = whose
+      const shared = country ?? currency
+      const mark = `${shared === undefined ? account : `:${shared}`}:${per}:${max}`
       const last = seen.get(mark)
       if (last !== undefined && msUntil(last, clock) > 0) continue
       seen.set(mark, instantIn(resetMs, clock))

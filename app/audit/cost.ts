@@ -26,6 +26,33 @@ export const PricesSchema = Type.Object(
 )
 export type Prices = Static<typeof PricesSchema>
 
+interface Cost {
+  amount: number
+  currency: string
+}
+
+/** What a message costs, as rules count it. */
+export interface Price {
+  /** Ten-thousandths of the currency, since rules count whole numbers. */
+  units: number
+  currency: string
+}
+
+const UNITS = 10_000
+
+/** A cost as rules count it; null for none. */
+export function priceOf(cost: Cost | undefined): Price | null {
+  // In floating point, 0.0083 would be a little more than 83 units, and a rule rounds up.
+  return cost && cost.amount > 0
+    ? { units: Number((cost.amount * UNITS).toFixed(3)), currency: cost.currency }
+    : null
+}
+
+/** So many units as an amount of the currency. */
+export function amountOf(units: number): number {
+  return units / UNITS
+}
+
 /**
  * Estimates what a message costs. For an SMS, the longest listed prefix of the number decides.
  * @param to phone number in E.164, or mail address
@@ -36,7 +63,7 @@ export function costOf(
   to: string,
   segments: number,
   prices: Prices | undefined
-): { amount: number; currency: string } | undefined {
+): Cost | undefined {
   if (prices === undefined) return undefined
   const price = channel === 'mail' ? prices.mail : smsPrice(to, prices.sms ?? {})
   if (price === undefined) return undefined

@@ -74,11 +74,12 @@ export const AuditEventSchema = Type.Union([
   kind('cancel', 'a code was called off', {
     outcome: Type.Enum(['cancelled', 'ended', 'unknown'])
   }),
-  kind('quota', 'an account, or all together, have used 80 % of a quota', {
+  kind('quota', 'an account, or all together, have used 80 % of a quota or budget', {
     outcome: Type.Literal('soft-mark'),
     rules: Rules,
-    used: Type.Integer({ minimum: 0 }),
-    max: Type.Integer({ minimum: 0 })
+    currency: Type.Optional(Type.String({ description: 'of a budget: that of `used` and `max`' })),
+    used: Type.Number({ minimum: 0 }),
+    max: Type.Number({ minimum: 0 })
   }),
   kind('admin', 'an operator asked or changed something', {
     actor: Type.String({

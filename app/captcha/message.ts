@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { Message } from '../senders/sender.js'
 import { codeTemplate } from '../templates/codes.js'
-import type { Given, Values } from '../templates/params.js'
+import type { Given } from '../templates/params.js'
 import type { Asked, Issued } from './captchas.js'
 import { longestCode, minutesOf, secondsOf } from './code.js'
 import { localeOfCode, purposeOf } from './prepare.js'
@@ -42,14 +42,15 @@ export function messageOf(
 }
 
 /**
- * The values that a code is to be bound to, as its message shows them; null for none. Called before the send
- * is counted: it renders the longest message that the code can have, so that one that cannot be rendered is refused here.
+ * Notes on the request how many segments the message takes, and the values that the code is to be bound to, if any, as
+ * the message shows them. Called before the send is counted: it renders the longest message that the code can have, so
+ * that one that cannot be rendered is refused here.
  * @throws a problem (422): PARAMS_INVALID unless exactly the params that the purpose names are given, TEXT_TOO_LONG
  */
-export function boundTo(request: FastifyRequest, asked: AskedMessage): Values | null {
+export function prepareText(request: FastifyRequest, asked: AskedMessage): void {
   const { policy } = request.server
+  const { params, segments = 1 } = messageOf(request, asked, longestCode(policy, asked.purpose))
   const names = policy.purposes[asked.purpose]?.params
-  if (names === undefined && asked.params === undefined) return null
-  const { params } = messageOf(request, asked, longestCode(policy, asked.purpose))
-  return names ? Object.fromEntries(names.map(name => [name, params[name] as string])) : null
+  request.segments = segments
+  request.bound = names ? Object.fromEntries(names.map(name => [name, params[name] as string])) : null
 }

@@ -232,6 +232,7 @@ const holds: Record<string, (keyof typeof endpoints)[]> = {
   account: ['send', 'resend', 'sms', 'mail'],
   country: ['send', 'resend', 'sms'],
   service: ['send', 'resend', 'sms', 'mail'],
+  budget: ['send', 'resend', 'sms', 'mail'],
   'verify-failures': ['send', 'resend', 'verify'],
   'verify-failures-recipient': ['send', 'resend', 'verify'],
   'same-content': ['sms', 'mail'],
@@ -243,8 +244,10 @@ t.test('each rule of the policy limits these endpoints and no others', async t =
   let used = ''
   const policy = loadPolicy()
   const rules = policy.rules.map(rule => {
-    const max = () => (used === rule.name ? 0 : 100)
-    return rule.lock !== undefined ? rule : { ...rule, limits: [{ max, ceiling: 100, window: '60s' }] }
+    const max = () => (used === rule.name ? 0 : ceiling)
+    const ceiling = rule.distinct ? 100 : 1_000
+    const limits = [{ max, ceiling, window: '60s' }]
+    return rule.lock !== undefined ? rule : { ...rule, cost: undefined, limits }
   })
   const env = { ADMIN_KEY: headers['x-admin-key'] }
   const countryQuotas = { default: 100 }

@@ -271,6 +271,23 @@ for (const [name, open] of Object.entries(places)) {
             /policy\.rules\[\d+\]\.limits\[0\]\.max \(request\.countryQuota\) is not known of every request/
           ]
         ),
+        ...[{ optional: false }, { key: 'all' }].map(
+          (members): [string, (policy: Policy) => object, RegExp] => [
+            `a rule that takes a price as its cost, and counts what has none: ${Object.keys(members)}`,
+            policy => withRules({ budget: members }, policy),
+            /policy\.rules\[\d+\]\.cost \(request\.price\.units\) is not known of every request; let the rule be optional, and its key read request\.price\.currency\./
+          ]
+        ),
+        [
+          'a cost that is none',
+          policy => withRules({ budget: { cost: 5 } }, policy),
+          /policy\.rules\[\d+\]\.cost: 5 is wrong\. Write a function or/
+        ],
+        [
+          'a cost by what leads nowhere',
+          policy => withRules({ budget: { cost: { value: 'request.price.amount' } } }, policy),
+          /policy\.rules\[\d+\]\.cost\.value \("request\.price\.amount"\) is nothing that this rule can read/
+        ],
         ...(
           [
             [null, 'limits: null'],

@@ -98,6 +98,15 @@ const cases: Record<string, { series: Record<string, string>; alerts: string[] }
       'quota_max_messages{rule="country",country="GB",per="day"}': '100x540'
     },
     alerts: ['QuotaNearlyUsed{rule="country",country="GB",per="day"}']
+  },
+  'a budget, which two instances have found': {
+    series: {
+      'budget_used{rule="budget",currency="EUR",per="day",instance="a"}': '0.1x540',
+      'budget_used{rule="budget",currency="EUR",per="day",instance="b"}': '0.8x540',
+      'budget_max{rule="budget",currency="EUR",per="day",instance="a"}': '1x540',
+      'budget_max{rule="budget",currency="EUR",per="day",instance="b"}': '1x540'
+    },
+    alerts: ['BudgetNearlyUsed{currency="EUR",per="day"}']
   }
 }
 
@@ -111,7 +120,7 @@ t.test('the alerts are raised by what they tell of, and by nothing else', { skip
     input_series: Object.entries(series).map(([series, values]) => ({ series, values })),
     // Of the name alone, not of its annotations.
     promql_expr_test: names.map(name => ({
-      expr: `count by (alertname, channel, country, rule, account, per) (ALERTS{alertname="${name}",alertstate="firing"})`,
+      expr: `count by (alertname, channel, country, currency, rule, account, per) (ALERTS{alertname="${name}",alertstate="firing"})`,
       eval_time: '9h',
       exp_samples: alerts
         .filter(alert => alert.startsWith(`${name}{`))

@@ -165,12 +165,12 @@ t.test('headers name a rule on others when it has too little left', async t => {
 t.test('a rule in a file takes the cost from what a hook has put on the request', async t => {
   const limit = JSON.parse(`{
     "name": "budget", "key": "all", "limits": [{ "max": 100, "per": "month" }],
-    "cost": { "value": "request.price" }
+    "cost": { "value": "request.tariff" }
   }`) as Rule
   const { app } = await open(t)
-  app.decorateRequest('price', 0)
+  app.decorateRequest('tariff', 0)
   app.addHook('onRequest', async request => {
-    Object.assign(request, { price: Number((request.query as { price: string }).price) })
+    Object.assign(request, { tariff: Number((request.query as { price: string }).price) })
   })
   app.get('/send', { config: { limit } }, async () => 'sent')
   const statuses = []
@@ -191,7 +191,7 @@ t.test('a cost goes with calendar limits alone, and comes from the request', asy
     [{ lock: '30s', cost: () => 1 }, '.cost', `a function is wrong. ${right}`],
     [{ limits, cost: 5 }, '.cost', `5 is wrong. ${given}`],
     [{ limits, cost: 0 }, '.cost', `0 is wrong. ${given}`],
-    [{ limits, cost: 'request.price' }, '.cost', `"request.price" is wrong. ${given}`],
+    [{ limits, cost: 'request.tariff' }, '.cost', `"request.tariff" is wrong. ${given}`],
     [
       { limits, cost: { value: 'body.price' } },
       '.cost.value',

@@ -35,7 +35,16 @@ const messages: FastifyPluginAsyncTypebox<{ channel: Channel }> = async (fastify
     `/${channel}`,
     {
       config: {
-        limit: ['api-attempts', 'block-list', 'same-content', rule, 'account', 'country', 'service'],
+        limit: [
+          'api-attempts',
+          'block-list',
+          'same-content',
+          rule,
+          'account',
+          'country',
+          'service',
+          'budget'
+        ],
         swaggerTransform: presentBody(body)
       },
       preParsing: fastify.authenticate,

@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { Rule, Verdict } from '../../../../plugin/index.js'
+import type { Limit, Rule, Verdict } from '../../../../plugin/index.js'
 import { keyFrom } from '../../../facts.js'
 import type { CurrentEntry } from '../../../lists/lists.js'
 import { passesAllowed } from '../../../recipient-rules.js'
@@ -67,10 +67,10 @@ const lookup: FastifyPluginAsyncTypebox = async fastify => {
 }
 
 /** Whether a rule takes more than its key from a request: then it cannot be looked at without that request. */
-function variesByRequest({ limits = [] }: Rule): boolean {
-  return limits.some(
-    limit => typeof limit.max !== 'number' || ('timeZone' in limit && typeof limit.timeZone !== 'string')
-  )
+function variesByRequest({ cost, limits = [] }: Rule): boolean {
+  const varies = (limit: Limit) =>
+    typeof limit.max !== 'number' || ('timeZone' in limit && typeof limit.timeZone !== 'string')
+  return cost !== undefined || limits.some(varies)
 }
 
 /** @param passes whether the rule lets the recipient pass, whatever it has counted */

@@ -14,5 +14,6 @@ export const SEND_LIMITS = [
   'in-flight',
   'account',
   'country',
-  'service'
+  'service',
+  'budget'
 ]

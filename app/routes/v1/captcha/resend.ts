@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import type { Captcha } from '../../../captcha/captchas.js'
-import { boundTo } from '../../../captcha/message.js'
+import { prepareText } from '../../../captcha/message.js'
 import { codeEnded, prepareCaptcha, preparePurpose } from '../../../captcha/prepare.js'
 import { sendCode } from '../../../captcha/send-code.js'
 import type { ProblemError } from '../../../problem.js'
@@ -9,7 +9,6 @@ import { CaptchaAnswer, CaptchaParams, ResendBody } from '../../../schemas/captc
 import { problemsOfCodes } from '../../../schemas/problem.js'
 import { BODY, CAPTCHA, ID, SENDING } from '../../../schemas/problem-codes.js'
 import { checkServed } from '../../../served.js'
-import type { Values } from '../../../templates/params.js'
 import { SEND_LIMITS } from './limits.js'
 
 const resend: FastifyPluginAsyncTypebox = async fastify => {
@@ -27,7 +26,7 @@ const resend: FastifyPluginAsyncTypebox = async fastify => {
           // A concealed code stays concealed, whatever has become of its purpose.
           request.concealed ||= captcha.concealed
           request.withheld = captcha.withheld
-          request.bound = stillBoundTo(request, captcha, request.body?.locale)
+          prepareAgain(request, captcha, request.body?.locale)
         },
         fastify.idempotent,
         // Behind the look at the key, since a repetition is answered as the first time. Before the send is counted: else
@@ -77,9 +76,9 @@ const resend: FastifyPluginAsyncTypebox = async fastify => {
 }
 
 /** @throws a problem (410) when the purpose names other params by now, so the message cannot show the bound ones */
-function stillBoundTo(request: FastifyRequest, captcha: Captcha, locale = captcha.locale): Values | null {
+function prepareAgain(request: FastifyRequest, captcha: Captcha, locale = captcha.locale): void {
   try {
-    return boundTo(request, { ...captcha, locale })
+    prepareText(request, { ...captcha, locale })
   } catch (error) {
     throw endedWhereUnbound(error)
   }

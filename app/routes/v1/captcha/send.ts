@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { accountOf } from '../../../accounts/account.js'
-import { boundTo } from '../../../captcha/message.js'
+import { prepareText } from '../../../captcha/message.js'
 import { localeOfCode, preparePurpose, withhold } from '../../../captcha/prepare.js'
 import { sendCode } from '../../../captcha/send-code.js'
 import { checkHasKey } from '../../../plugins/accounts.js'
@@ -29,7 +29,7 @@ const send: FastifyPluginAsyncTypebox = async fastify => {
           checkServed(request, '#/phone')
           // Params are text of the caller's in a message to any phone, so they need a key.
           if (params !== undefined) checkHasKey(request)
-          request.bound = boundTo(request, { ...request.recipient, purpose, locale, params })
+          prepareText(request, { ...request.recipient, purpose, locale, params })
         },
         fastify.idempotent,
         // Behind the look at the key, since a token is accepted once, and a repetition has the same.
