@@ -12,7 +12,7 @@ import { provider } from './provider.js'
 
 const REFUSED = { status: 429, body: { 'violated-policies': ['budget'] } }
 const DAY: Rule['limits'] = [{ max: 10_000, per: 'day', timeZone: 'Asia/Shanghai' }]
-const PRICES = { currency: 'EUR', sms: { '86': 0.3, '44': 0.0083, '49': 0 }, mail: 0.1 }
+const PRICES = { currency: 'EUR', sms: { '86': 0.3, '44': 0.0079, '49': 0 }, mail: 0.1 }
 
 /** A budget of 1 EUR a day. */
 const policyWith = (changed: object = {}): Policy => ({
@@ -65,6 +65,10 @@ for (const [name, open] of Object.entries(places)) {
     t.equal(await leftIn(app), 10_000 - 2 * 3_000)
     t.match(await inChinese('13700137001'), REFUSED, 'two segments')
     t.equal((await code(app)).status, 202, 'one segment')
+    const params = { amount: 'E'.repeat(24), order: 'A'.repeat(32) }
+    app.replacePolicy(policyWith({ prices: { ...PRICES, currency: 'USD', sms: { default: 0.5 } } }))
+    const sms = { phone: '13700137002', template: 'payment-received', params, locale: 'zh' }
+    for (const status of [202, 429]) t.equal((await post(app, '/v1/sms', sms)).status, status, 'two again')
   })
 }
 
@@ -86,9 +90,9 @@ t.test('a price is counted in ten-thousandths', async t => {
   const place = await places.memory(t)
   const app = await place.start({}, { policy: policyWith({ prices: { ...PRICES, mail: 0.00011 } }) })
   await code(app, '+4474001234')
-  t.equal(await leftIn(app), 10_000 - 83)
+  t.equal(await leftIn(app), 10_000 - 79)
   await askMail(app)
-  t.equal(await leftIn(app), 10_000 - 83 - 2, 'rounded up')
+  t.equal(await leftIn(app), 10_000 - 79 - 2, 'rounded up')
 })
 
 t.test('the budget has gauges, and 80 % of it are reported once a day, in its currency', async t => {
@@ -141,12 +145,25 @@ t.test('a budget may be that of each account, and a look-up shows none', async t
     t.equal((await send('one', `+861380013800${i}`)).status, status)
   t.equal((await send('two', '+8613800138009')).status, 202)
   t.notMatch(await app.metrics.registry.metrics(), /budget_used\{/, 'no gauge shows one of many budgets')
-  const found = await inject(app, {
-    method: 'POST',
-    url: '/v1/admin/recipients/lookup',
-    headers: { 'x-admin-key': ADMIN_KEY },
-    payload: { phone: '+8613800138000' }
-  })
-  t.equal(found.status, 200)
-  t.notMatch(JSON.stringify(found.body), 'budget')
+  const lookUp = () =>
+    inject(app, {
+      method: 'POST',
+      url: '/v1/admin/recipients/lookup',
+      headers: { 'x-admin-key': ADMIN_KEY },
+      payload: { phone: '+8613800138000' }
+    })
+  // A rule that is known to count the recipient, and whose cost comes with the request all the same.
+  const ofRecipient = {
+    key: { value: 'request.recipient.identity' },
+    cost: { value: 'request.account.dailyQuota' }
+  }
+  for (const next of [
+    policy,
+    policyWith({ rules: withRules({ budget: { limits: DAY, ...ofRecipient } }).rules })
+  ]) {
+    app.replacePolicy(next)
+    const found = await lookUp()
+    t.equal(found.status, 200)
+    t.notMatch(JSON.stringify(found.body), 'budget')
+  }
 })
