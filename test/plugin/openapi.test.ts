@@ -55,7 +55,7 @@ t.test('answers and headers are documented from the rules, whichever plugin was 
         key: { value: 'request.account' },
         limits: [{ max: 1_000, per: 'day', timeZone: 'Asia/Shanghai' }]
       },
-      { name: 'paid', key: () => 'a', limits: [{ max: () => 1, ceiling: 50, per: 'month' }] },
+      { name: 'paid', key: () => 'a', limits: [{ max: () => 1, ceiling: 50, per: 'month' }], cost: () => 2 },
       { name: 'local', key: 'ip', limits: [{ max: 3, per: 'day', timeZone: () => 'Asia/Tokyo' }] },
       { name: 'near', key: { ip: 'request.ip', ipv6Prefix: 48 }, limits: [{ max: 3, window: '60s' }] },
       { name: 'same', key: ['ip', { digest: ['body.a', 'body.b'] }], limits: [{ max: 2, window: '60s' }] },
@@ -87,7 +87,7 @@ t.test('answers and headers are documented from the rules, whichever plugin was 
       answers[429]?.description,
       'A limit is reached. flood: 100 in 60s, counted by ip. mail: 1 in 60s, 5 in 1h, counted by body.to. ' +
         'quota: 1000 per day (Asia/Shanghai), counted by request.account. ' +
-        'paid: up to 50 per month (UTC), counted by the key of paid. ' +
+        'paid: up to 50 per month (UTC), counted by the key of paid, each request at its cost. ' +
         'local: 3 per day (time zone of the request), counted by ip. ' +
         'near: 3 in 60s, counted by request.ip (IPv6 by /48). ' +
         'same: 2 in 60s, counted by ip and body.a, body.b. many: 5 different body.to in 1h, counted by ip. ' +
