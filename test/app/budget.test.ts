@@ -48,9 +48,9 @@ for (const [name, open] of Object.entries(places)) {
     t.match(await code(app, '+4474001234'), REFUSED)
     t.equal((await code(app, '+49151123456')).status, 202, 'what is free is not counted')
     t.equal((await code(app, '+336123456')).status, 202, 'nor is what has no price')
-    place.advance(refused.body.retryAfterMs - 1 - 60_000)
+    place.advance(refused.body.retryAfterMs - 1)
     t.match(await code(app), REFUSED)
-    place.advance(60_001)
+    place.advance(1)
     t.equal((await code(app)).status, 202, 'the next day')
   })
 
