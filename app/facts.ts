@@ -35,7 +35,11 @@ const KNOWN = {
   try: [...CALLER, 'captcha', 'endUserIp']
 }
 export type Decided = keyof typeof KNOWN
-/** Every rule that a policy has, with the kinds of requests that it decides on unless it counts attempts. */
+/** The kinds of requests on which a rule of the operator's own may decide. */
+export const KINDS = ['code', 'message', 'try'] as const
+/** A rule of a policy. One of the operator's own says on which kinds of requests it decides. */
+export type PolicyRule = Rule & { on?: readonly (typeof KINDS)[number][] }
+/** Every rule that a policy has in any case, with the kinds of requests that it decides on unless it counts attempts. */
 export const DECIDES: Readonly<Record<string, readonly Decided[]>> = {
   'ip-attempts': ['code'],
   ip: ['code'],
@@ -67,9 +71,14 @@ const IDENTITY = /^request\.(recipient|captcha)\.identity$/
 /** What the client sends. The plugin checks how that is written. */
 const SENT = /^request\.(body|query|params|headers)\./
 
+/** The names of the operator's own rules that decide on this kind of request. */
+export function ownRules(rules: readonly PolicyRule[], kind: (typeof KINDS)[number]): string[] {
+  return rules.filter(({ on }) => on?.includes(kind)).map(({ name }) => name)
+}
+
 /** The facts that a rule may read: those known in any kind of request that it decides on. */
-export function factsOf({ name, counts }: Pick<Rule, 'name' | 'counts'>): readonly string[] {
-  const decided = counts === 'attempts' ? ['attempt' as const] : (DECIDES[name] ?? [])
+export function factsOf({ name, counts, on }: Pick<PolicyRule, 'name' | 'counts' | 'on'>): readonly string[] {
+  const decided = counts === 'attempts' ? ['attempt' as const] : (on ?? DECIDES[name] ?? [])
   const known = decided.flatMap(each => KNOWN[each])
   return FACTS.filter(fact => known.includes(fact.split('.')[1] as string))
 }

@@ -1,7 +1,6 @@
 import { type Static, Type } from 'typebox'
-import type { Rule } from '../plugin/index.js'
 import { PricesSchema } from './audit/cost.js'
-import { DECIDES } from './facts.js'
+import { DECIDES, KINDS, type PolicyRule } from './facts.js'
 import { NO_COUNTRY } from './recipient.js'
 import { PARAM_PATTERN, PURPOSE_PATTERN, strict } from './schemas/common.js'
 
@@ -25,12 +24,21 @@ const Code = Type.Object(
 /** The app's own policy; in a build, the copy beside the compiled code. */
 export const OWN = new URL('policy.json', import.meta.url)
 
-/** The names of the rules by which endpoints count. Others would count nothing. */
+/** The names of the rules that every policy has. */
 export const RULES = Object.keys(DECIDES)
 
-/** Only the name is checked here; the plugin checks the rest. */
-const NamedRule = Type.Unsafe<Rule>(
-  Type.Object({ name: Type.Enum(RULES, { description: 'the name of a rule that endpoints count by' }) })
+/** Only these members are checked here; the plugin checks the rest. */
+const RuleSchema = Type.Unsafe<PolicyRule>(
+  Type.Object({
+    name: Type.String(),
+    on: Type.Optional(
+      Type.Array(Type.Enum(KINDS), {
+        minItems: 1,
+        uniqueItems: true,
+        description: `a list of the requests on which a rule of your own decides: ${KINDS.join(', ')}`
+      })
+    )
+  })
 )
 
 const CountryQuotas = Type.Record(
@@ -87,7 +95,7 @@ export const PolicySchema = Type.Object(
     ),
     countryQuotas: Type.Optional(CountryQuotas),
     prices: Type.Optional(PricesSchema),
-    rules: Type.Array(NamedRule)
+    rules: Type.Array(RuleSchema)
   },
   strict
 )

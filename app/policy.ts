@@ -3,8 +3,8 @@ import { isSupportedCountry } from 'libphonenumber-js/max'
 import type { Rule } from '../plugin/index.js'
 import { checkActions } from './actions.js'
 import { checkBoundParams } from './bound-params.js'
-import { ConfigError, check, parseJson } from './check.js'
-import { checkPaths, factsOf, reads } from './facts.js'
+import { ConfigError, check, parseJson, quoted } from './check.js'
+import { checkPaths, factsOf, KINDS, type PolicyRule, reads } from './facts.js'
 import { OWN, type Policy, PolicySchema, RULES } from './policy-schema.js'
 import { NO_COUNTRY } from './recipient.js'
 import { loadTemplates, type Templates } from './templates/templates.js'
@@ -52,19 +52,32 @@ export function observers({ rules }: Policy): string[] {
   return names.length === 0 ? [] : [`policy.rules: ${names.join(', ')} only observe, and refuse nothing`]
 }
 
-/** Checks that the rules read only facts that exist, and that none is missing by which endpoints count. */
+/** Checks that the rules decide on something, read only facts that exist, and that none is missing. */
 function checkRules({ rules }: Policy): void {
   for (const [i, rule] of rules.entries()) {
-    const { name, counts, key, distinct, cost, limits } = rule
+    const { name, counts, on, key, distinct, cost, limits } = rule
     const at = `policy.rules[${i}]`
+    checkOn(rule, at)
     for (const [member, value] of Object.entries({ key, distinct, cost, limits }))
-      checkPaths(value, `${at}.${member}`, factsOf({ name, counts }))
+      checkPaths(value, `${at}.${member}`, factsOf({ name, counts, on }))
     checkKnown(rule, at)
   }
   const names = rules.map(({ name }) => name)
   const lacking = RULES.filter(name => !names.includes(name)).map(name => JSON.stringify(name))
   if (lacking.length > 0)
     throw new ConfigError(`policy.rules lacks ${lacking.join(', ')}, by which endpoints count.`)
+}
+
+/** Checks that a rule says on which requests it decides if it is one of the operator's own, and only then. */
+function checkOn({ name, on }: PolicyRule, at: string): void {
+  const own = !RULES.includes(name)
+  if (own === (on !== undefined)) return
+  const kinds = `"on": [${KINDS.map(kind => `"${kind}"`).join(', ')}]`
+  throw new ConfigError(
+    own
+      ? `${at}.name (${quoted(name)}) is none of ${RULES.join(', ')}; a rule of your own says on which requests it decides, by one or more of ${kinds}.`
+      : `${at}.on goes with rules of your own alone; ${name} has requests of its own.`
+  )
 }
 
 /** What only some requests have, and the fact that such a request has as well. */

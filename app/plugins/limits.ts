@@ -1,12 +1,13 @@
 import type { FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
-import limitPlugin from '../../plugin/index.js'
+import limitPlugin, { type Rule } from '../../plugin/index.js'
 import { hideQuota } from '../accounts/hidden-quota.js'
 import { backendsOf, passBackends } from '../backends.js'
 import { wrongCodes } from '../captcha/wrong-codes.js'
 import { ConfigError } from '../check.js'
 import type { Clock } from '../clock.js'
 import type { Config } from '../config-schema.js'
+import { KINDS, ownRules, type PolicyRule } from '../facts.js'
 import type { Policy } from '../policy-schema.js'
 import { passAllowed } from '../recipient-rules.js'
 
@@ -34,6 +35,7 @@ const limits: FastifyPluginAsync<Options> = async (fastify, { config, policy, se
   let inForce = policy
   fastify.decorate('policy', { getter: () => inForce })
   fastify.decorate('replacePolicy', next => {
+    checkOwn(next, policy)
     try {
       fastify.limit.replace(rulesOf(next, config))
     } catch (error) {
@@ -66,9 +68,27 @@ const limits: FastifyPluginAsync<Options> = async (fastify, { config, policy, se
 /** The rules of a policy, with additions that a policy, which is JSON, cannot express. */
 const rulesOf = ({ rules }: Policy, config: Config) =>
   rules
+    .map(ruleOf)
     .map(passAllowed)
     .map(hideQuota)
     .map(passBackends(backendsOf(config)))
+
+/** A rule as the limit plugin takes it: the routes know on which requests it decides. */
+const ruleOf = ({ on: _, ...rule }: PolicyRule) => rule as Rule
+
+/**
+ * Checks that a policy has the operator's own rules that the routes were made with.
+ * @throws ConfigError
+ */
+function checkOwn(next: Policy, atStart: Policy): void {
+  for (const kind of KINDS) {
+    const [now, then] = [next, atStart].map(({ rules }) => ownRules(rules, kind).sort().join(', ') || 'none')
+    if (now === then) continue
+    throw new ConfigError(
+      `policy.rules has other rules of your own on "${kind}" (${now}) than at the start (${then}): they come and go with a restart alone.`
+    )
+  }
+}
 
 /** How the limit plugin begins the path of a rule, when it is registered and when rules are replaced. */
 const PATH = /^(?:options\.)?rules\b/

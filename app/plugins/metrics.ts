@@ -71,6 +71,11 @@ const metrics: FastifyPluginAsync = async fastify => {
     'route',
     'rule'
   ])
+  const observations = counter(
+    'limit_observed_refusals_total',
+    'What rules that only observe would have refused, one for each rule.',
+    ['route', 'rule']
+  )
   const duplicates = counter('limit_duplicates_total', 'Messages held back as duplicates.', ['route'])
   const byOutcome = ['channel', 'sender', 'outcome']
   const sends = counter('sends_total', 'Messages, by the sender that ended their sending.', byOutcome)
@@ -92,11 +97,12 @@ const metrics: FastifyPluginAsync = async fastify => {
 
   fastify.decorate('metrics', {
     registry,
-    decided({ allowed, violated, stage, store, route: named }, request) {
+    decided({ allowed, violated, observed, stage, store, route: named }, request) {
       const route = named ?? 'none'
       decisions.inc({ route, stage, store, decision: allowed ? 'allowed' : 'refused' })
+      for (const rule of namesIn(observed)) observations.inc({ route, rule })
       if (allowed) return
-      const names = new Set(violated.map(each => each.rule))
+      const names = namesIn(violated)
       for (const rule of names) refusals.inc({ route, rule })
       const rules = request?.limitRules ?? fastify.limit.rules
       if ([...names].some(name => isAgainstDuplicates(rules[name]))) duplicates.inc({ route })
@@ -111,6 +117,8 @@ const metrics: FastifyPluginAsync = async fastify => {
     challenged: outcome => challenges.inc({ outcome })
   })
 }
+
+const namesIn = (violations: DecisionEvent['violated']) => new Set(violations.map(({ rule }) => rule))
 
 /** The labels of a code. What is not known is `none`, as is the country of a mail. */
 function labelsOf(code: Code | null) {

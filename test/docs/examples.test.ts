@@ -44,7 +44,7 @@ t.test('every block of code is tested', async t => {
     ['js', 'ts', 'json', 'jsonc'].includes(block.language)
   )) {
     t.ok(
-      ['run', 'rules', 'answer', 'template', 'purposes'].includes(use),
+      ['run', 'rules', 'own-rule', 'answer', 'template', 'purposes'].includes(use),
       `${at}: a test runs this ${language}`
     )
   }

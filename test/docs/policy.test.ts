@@ -6,6 +6,7 @@ import { filesWithPayment } from '../app/bound.js'
 import { ask } from '../app/captcha.js'
 import { places, post } from '../app/helper.js'
 import { loadFiles, templatesFolder } from '../app/template-files.js'
+import { folderOf } from '../helper/folder.js'
 import { blocksOf, read } from './blocks.js'
 
 /** How the page writes a window or a period. */
@@ -53,6 +54,22 @@ t.test('a purpose with transaction data works as the page shows it', async t => 
     status: 422,
     body: { errors: [{ pointer: '#/params/payee', code: 'PATTERN' }] }
   })
+})
+
+t.test('a rule of one’s own works as the page shows it', async t => {
+  const POLICY_FILE = join(folderOf(t), 'policy.json')
+  const { rules, ...policy } = loadPolicy()
+  const prices = { currency: 'USD', sms: { default: 250.0001 } }
+  writeFileSync(POLICY_FILE, JSON.stringify({ ...policy, prices, rules: [...rules, ...shown('own-rule')] }))
+  const app = await (await places.memory(t)).start({ POLICY_FILE, API_KEYS: 'one:first,two:second' })
+  const send = (key: string, phone: string) =>
+    post(app, '/v1/sms', { phone, template: 'password-changed' }, { headers: { 'x-api-key': key } })
+  t.equal((await send('one', '13800138000')).status, 202)
+  t.match(await send('one', '13800138001'), {
+    status: 429,
+    body: { 'violated-policies': ['account-budget'] }
+  })
+  t.equal((await send('two', '13800138001')).status, 202)
 })
 
 t.test('a third language works as the page shows it', async t => {

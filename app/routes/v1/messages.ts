@@ -1,5 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { dispatch } from '../../dispatch.js'
+import { ownRules } from '../../facts.js'
 import { prepareMessage } from '../../prepare-message.js'
 import { MailBody, MessageAnswer, SmsBody } from '../../schemas/message.js'
 import { presentBody } from '../../schemas/present-body.js'
@@ -43,7 +44,8 @@ const messages: FastifyPluginAsyncTypebox<{ channel: Channel }> = async (fastify
           'account',
           'country',
           'service',
-          'budget'
+          'budget',
+          ...ownRules(fastify.policy.rules, 'message')
         ],
         swaggerTransform: presentBody(body)
       },

@@ -4,6 +4,7 @@ import type { Captcha } from '../../../captcha/captchas.js'
 import { prepareText } from '../../../captcha/message.js'
 import { codeEnded, prepareCaptcha, preparePurpose } from '../../../captcha/prepare.js'
 import { sendCode } from '../../../captcha/send-code.js'
+import { ownRules } from '../../../facts.js'
 import type { ProblemError } from '../../../problem.js'
 import { CaptchaAnswer, CaptchaParams, ResendBody } from '../../../schemas/captcha.js'
 import { problemsOfCodes } from '../../../schemas/problem.js'
@@ -15,7 +16,7 @@ const resend: FastifyPluginAsyncTypebox = async fastify => {
   fastify.post(
     '/:id/resend',
     {
-      config: { limit: SEND_LIMITS },
+      config: { limit: [...SEND_LIMITS, ...ownRules(fastify.policy.rules, 'code')] },
       preParsing: fastify.identify,
       preHandler: [
         async request => {

@@ -3,6 +3,7 @@ import { accountOf } from '../../../accounts/account.js'
 import { prepareText } from '../../../captcha/message.js'
 import { localeOfCode, preparePurpose, withhold } from '../../../captcha/prepare.js'
 import { sendCode } from '../../../captcha/send-code.js'
+import { ownRules } from '../../../facts.js'
 import { checkHasKey } from '../../../plugins/accounts.js'
 import { recipientOf } from '../../../recipient.js'
 import { CaptchaAnswer, CaptchaBody } from '../../../schemas/captcha.js'
@@ -17,7 +18,10 @@ const send: FastifyPluginAsyncTypebox = async fastify => {
   fastify.post(
     '',
     {
-      config: { limit: SEND_LIMITS, swaggerTransform: presentBody(body) },
+      config: {
+        limit: [...SEND_LIMITS, ...ownRules(fastify.policy.rules, 'code')],
+        swaggerTransform: presentBody(body)
+      },
       preParsing: fastify.identify,
       // A code that cannot be sent is refused before it is counted. Only the attempt has been counted.
       preHandler: [

@@ -5,6 +5,7 @@ import { findCaptcha } from '../../../captcha/prepare.js'
 import { type Checked, UNTRIED } from '../../../captcha/records.js'
 import { giveBack } from '../../../captcha/unverified.js'
 import { WRONG_CODES } from '../../../captcha/wrong-codes.js'
+import { ownRules } from '../../../facts.js'
 import { flaw } from '../../../flaw.js'
 import { invalidBy } from '../../../invalid.js'
 import { problem } from '../../../problem.js'
@@ -29,7 +30,7 @@ const verify: FastifyPluginAsyncTypebox = async fastify => {
   fastify.post(
     '/verify',
     {
-      config: { limit: ['verify-attempts', ...WRONG_CODES] },
+      config: { limit: ['verify-attempts', ...WRONG_CODES, ...ownRules(fastify.policy.rules, 'try')] },
       preParsing: fastify.identify,
       preHandler: async request => {
         const { id, code, phone, email, params } = request.body
