@@ -76,11 +76,14 @@ export function ownRules(rules: readonly PolicyRule[], kind: (typeof KINDS)[numb
   return rules.filter(({ on }) => on?.includes(kind)).map(({ name }) => name)
 }
 
-/** The facts that a rule may read: those known in any kind of request that it decides on. */
+/**
+ * The facts that a rule may read: those known in any kind of request that it decides on; of the operator's own rules,
+ * whose kinds the operator chooses, those known in every one.
+ */
 export function factsOf({ name, counts, on }: Pick<PolicyRule, 'name' | 'counts' | 'on'>): readonly string[] {
-  const decided = counts === 'attempts' ? ['attempt' as const] : (on ?? DECIDES[name] ?? [])
-  const known = decided.flatMap(each => KNOWN[each])
-  return FACTS.filter(fact => known.includes(fact.split('.')[1] as string))
+  const decided: readonly Decided[] = counts === 'attempts' ? ['attempt'] : (on ?? DECIDES[name] ?? [])
+  const knowing = (fact: string) => decided.filter(kind => KNOWN[kind].includes(fact.split('.')[1] as string))
+  return FACTS.filter(fact => knowing(fact).length >= (on === undefined ? 1 : decided.length))
 }
 
 /** The values of facts by their paths; null, undefined or left out when not known. */

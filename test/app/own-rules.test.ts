@@ -220,6 +220,10 @@ t.test('a wrong rule of the operator’s own is refused at the start', async t =
       { ...byTenant, key: { value: 'request.recipient.identity' }, on: ['try'] },
       /policy\.rules\[22\]\.key\.value .* is nothing that this rule can read/
     ],
+    [
+      { ...byTenant, key: { value: 'request.purpose' } },
+      /policy\.rules\[22\]\.key\.value \("request\.purpose"\) is nothing that this rule can read/
+    ],
     [{ ...byTenant, name: 'wrong-codes' }, /wrong-codes/],
     [{ ...byTenant, name: 'block-list' }, /block-list/],
     [{ ...byTenant, name: 'two words' }, /policy\.rules\[22\]\.name/],
