@@ -540,7 +540,7 @@ t.test('a foreign value under a key holds up no other send, and is reported as u
 })
 
 t.test(
-  'a send whose carry-over is not answered is reported as uncounted, and not carried over again',
+  'sends whose carry-over is not answered are reported as uncounted, and not carried over again',
   async t => {
     const opened = open(t)
     const { primary, state, heard, used, send, back } = opened
@@ -550,14 +550,14 @@ t.test(
     const { count } = primary
     let told = 0
     primary.count = async (...given) => {
-      if (told++ === 31) await new Promise(() => {})
+      if ([30, 31].includes(told++)) await new Promise(() => {})
       return count(...given)
     }
     delete state.broken
     await back()
     t.equal(told, 101)
-    t.equal(used(entries).filter(used => used === 1).length, 99)
-    t.match(heard, [{ code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE' }, 1])
+    t.equal(used(entries).filter(used => used === 1).length, 98)
+    t.match(heard, [{ code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE' }, 2])
   }
 )
 
