@@ -665,14 +665,15 @@ t.test('a send cleared before its carry-over is not carried over', async t => {
   const { time, state, fallback, used, send, back } = opened
   await lose(opened)
   const [cleared, other] = [log([9, 60_000]), log([9, 60_000])].map(spec => entry(spec)) as [Entry, Entry]
-  await send([cleared, other])
+  const somebodyElse = entry(cleared.spec, 'b')
+  await send([cleared, other, somebodyElse])
   const clearing = fallback.store.clear([{ ...cleared, spec: { ...cleared.spec } }])
   time.advance(1)
   await send([cleared])
   await clearing
   delete state.broken
   await back()
-  t.strictSame(used([cleared, other]), [1, 1])
+  t.strictSame(used([cleared, other, somebodyElse]), [1, 1, 1])
 })
 
 t.test('a send carried over between a clear and its answer is given back', async t => {
