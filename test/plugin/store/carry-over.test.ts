@@ -721,6 +721,18 @@ t.test('of more than 65,536 entries only the latest wait for their carry-over', 
   t.strictSame(used([entries[4_094] as Entry, entries[4_095] as Entry, entries.at(-1) as Entry]), [0, 1, 1])
 })
 
+t.test('once all is carried over, no timer is left', async t => {
+  const opened = open(t)
+  const { state, send, back } = opened
+  const running = intervals(t)
+  await lose(opened)
+  await send([entry(log([1, 60_000]))])
+  t.equal(running.size, 1)
+  delete state.broken
+  await back()
+  await until(() => running.size === 0, 'the end of the timer')
+})
+
 t.test('closing carries over what it still can, reports the rest, and leaves no timer', async t => {
   const before = activeTimers()
   const running = intervals(t)
