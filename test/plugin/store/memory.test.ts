@@ -745,6 +745,24 @@ t.test('setting the wall clock moves calendar limits, and neither rolling limits
   t.strictSame(used(store, entries), [1, 1, 1], 'after the clock is set back, the count is still there')
 })
 
+t.test(
+  'a send counted in the next period by another store, whose clock is ahead, begins that period',
+  async t => {
+    const day = 86_400_000
+    const wall = Date.parse('2026-03-01T23:59:00Z')
+    const store = new MemoryStore({ maxKeys: 10, clock: { monotonic: () => 5_000, wall: () => wall } })
+    t.teardown(() => store.close())
+    const each = entry(count(9, 'day'))
+    for (let i = 0; i < 3; i++) store.reserve([each], '')
+    const ends = toTicks(wall + 60_000 + day)
+    t.not(store.count(each, 0, ends), 0)
+    t.strictSame(used(store, [each]), [1])
+    t.equal(store.count(each, 0, toTicks(wall + 60_000)), 0, 'the period before is over')
+    t.not(store.count(each, 0, ends), 0)
+    t.strictSame(used(store, [each]), [2])
+  }
+)
+
 t.test('a count is kept for an hour after its period, in case the wall clock is set back', async t => {
   const clock = {
     passed: 0,
