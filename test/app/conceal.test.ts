@@ -263,7 +263,7 @@ for (const [name, open] of Object.entries(places)) {
     })
 
     await t.test(
-      'a request whose key or lock was lost while the machine stood still is 503, and nothing is sent',
+      'a request whose key or lock was lost while the machine stood still is 503: nothing is sent, and no code stays',
       async t => {
         const DAY = 86_400_000
         const told = heardOn<AuditEvent>(t, 'verification-api:audit')
@@ -277,17 +277,23 @@ for (const [name, open] of Object.entries(places)) {
             ['LOCK_LOST', {}]
           ] as const) {
             const { app, sms, place } = await start()
+            let takenBack = 0
             const issue = app.captchas.start
             app.captchas.start = async asked => {
               const issued = await issue(asked)
               place.advance(DAY)
               Date.now = () => now() + DAY
-              return issued
+              const undo = () => {
+                takenBack++
+                return issued.undo()
+              }
+              return { ...issued, undo }
             }
             t.match(await ask(app, { purpose, phone }, { headers }), { status: 503, body: { code } })
             Date.now = now
             await app.unfinished()
             t.same(sms.messages, [])
+            t.equal(takenBack, 1)
             const sends = told.splice(0).filter(({ event }) => event === 'send')
             t.match(sends, [{ outcome: 'failed', code }])
             const counted = await app.metrics.registry.getSingleMetric('sends_total')?.get()
