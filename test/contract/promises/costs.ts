@@ -96,6 +96,20 @@ export const costs: Promised[] = [
     }
   ],
   [
+    'what was counted before the rule got a cost is given back all the same, and only once',
+    async s => {
+      const spec = count(100, 'day')
+      const day = entry(spec)
+      const before = [...(await s.take([day])), ...(await s.take([day]))]
+      await s.take([costing(entry({ ...spec }), 60)])
+      for (const [i, taken] of before.entries())
+        for (let times = 0; times < 2; times++) {
+          await s.refund([taken])
+          s.t.strictSame(await s.used([day]), [[61 - i]])
+        }
+    }
+  ],
+  [
     'a cost that was admitted elsewhere counts even beyond max, and is refunded once by its receipt',
     async s => {
       const day = costing(entry(count(100, 'day')), 60)
