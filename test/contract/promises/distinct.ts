@@ -281,6 +281,23 @@ export const distincts: Promised[] = [
     }
   ],
   [
+    'whichever of many repeats of a value is refunded, the value counts from the one before it',
+    async s => {
+      const spec = distinct([1, 3_600_000])
+      for (let i = 0; i < 740; i++) await s.reserve([sentTo(spec, 1)])
+      // In these the older pairs are thinned.
+      for (let i = 0; i < 20; i++) {
+        s.time.advanceMs(1_000)
+        const newest = await s.take([sentTo(spec, 1)])
+        s.time.advanceMs(1_000)
+        await s.refund(newest)
+        const [, limit] = await facts(s, sentTo(spec, 2))
+        if (i > 0) s.t.strictSame(limit, [1, 3_600_000 - 1_000 - 1_000], `${i}`)
+        await s.take([sentTo(spec, 1)])
+      }
+    }
+  ],
+  [
     'after 99 repeats of a value are refunded, the value still counts from its first send',
     async s => {
       const spec = distinct([5, 3_600_000])
