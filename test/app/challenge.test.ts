@@ -136,6 +136,25 @@ for (const [name, open] of Object.entries(places)) {
   })
 }
 
+t.test('a page that waits to be asked for a challenge is served with and without CHALLENGE_URL', async t => {
+  const { app, provider } = await start(t, places.memory)
+  const plain = await startApp(t, {}, {})
+  for (const [each, headers, answers] of [
+    [app, page.headers, [403, 202]],
+    [plain, { 'x-api-key': '' }, [202]]
+  ] as const) {
+    const keyed = { headers: { ...headers, 'idempotency-key': 'one' } }
+    const asked = [await ask(each, {}, keyed)]
+    if (asked[0]?.body.code === 'CHALLENGE_MISSING') asked.push(await ask(each, { challenge: TOKEN }, keyed))
+    t.same(
+      asked.map(({ status }) => status),
+      answers
+    )
+    t.equal(each.outbox?.messages.length, 1)
+  }
+  t.equal(provider.asked.length, 1)
+})
+
 t.test('every code that speaks of the token means that the challenge failed', async t => {
   const provider = await startProvider(t, says())
   const isSolved = siteverify(new URL(provider.url), SECRET)
