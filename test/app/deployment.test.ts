@@ -212,6 +212,13 @@ t.test('the time-outs of the unit and of nginx leave time for requests under way
   t.ok(Number(unit('TimeoutStopSec')) > drainSeconds)
   const [, read] = /proxy_read_timeout (\d+)s;/.exec(block('site')) ?? []
   t.ok(Number(read) > handlerTimeoutOf(config) / 1_000)
+  const challenging = { CHALLENGE_URL: 'https://challenge.example', CHALLENGE_SECRET: 'x' }
+  const longest = readConfig({ SEND_TIMEOUT: '25000', STORE_TIMEOUT: '10000', ...challenging })
+  const longestSeconds = handlerTimeoutOf(longest) / 1_000 + 15
+  t.match(readFileSync('docs/deployment.md', 'utf8'), ` ${longestSeconds} with the longest time-outs.`)
+  const compose = readFileSync('compose.yaml', 'utf8')
+  t.match(compose, `takes ${longestSeconds} seconds by the longest time-outs.`)
+  t.ok(Number(/stop_grace_period: (\d+)s/.exec(compose)?.[1]) > longestSeconds)
 })
 
 t.test('a crash leaves no secrets, recipients and codes in a core dump', async t => {
