@@ -31,11 +31,12 @@ declare module 'fastify' {
 type Document = ReturnType<FastifyInstance['swagger']>
 
 /**
- * Serves the OpenAPI document at /openapi.json. It is written at the first request, and anew after a reload; so is its
- * YAML, which takes the processor for 30 ms.
+ * Serves the OpenAPI document at /openapi.json. It is written at the first request, and anew after a reload; so are its
+ * texts: JSON takes the processor for 2 ms, YAML for 30.
  */
 const swagger: FastifyPluginAsync<{ config: Pick<Config, 'ADMIN_KEY'> }> = async (fastify, { config }) => {
   let document = {} as Document
+  let inJson: string | null = null
   let inYaml: string | null = null
   let written: Policy | null = null
   await fastify.register(fastifySwagger, {
@@ -111,6 +112,7 @@ const swagger: FastifyPluginAsync<{ config: Pick<Config, 'ADMIN_KEY'> }> = async
     if (written !== fastify.policy) {
       fastify.writeDocument()
       written = fastify.policy
+      inJson = null
       inYaml = null
     }
     if (!options?.yaml) return document
@@ -119,7 +121,11 @@ const swagger: FastifyPluginAsync<{ config: Pick<Config, 'ADMIN_KEY'> }> = async
     return inYaml
   }
   fastify.decorate('swagger', current as FastifyInstance['swagger'])
-  fastify.get('/openapi.json', { schema: { hide: true } }, async () => fastify.swagger())
+  fastify.get('/openapi.json', { schema: { hide: true } }, async (_request, reply) => {
+    const told = fastify.swagger()
+    inJson ??= JSON.stringify(told)
+    return reply.type('application/json; charset=utf-8').send(inJson)
+  })
 }
 
 export default fp(swagger, { name: 'swagger' })
