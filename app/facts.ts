@@ -89,12 +89,17 @@ export function factsOf({ name, counts, on }: Pick<PolicyRule, 'name' | 'counts'
 /** The values of facts by their paths; null, undefined or left out when not known. */
 export type FactValues = Readonly<Record<string, unknown>>
 
-const STEPS = FACTS.map(path => [path, path.split('.').slice(1)] as const)
+const STEPS = new Map(FACTS.map(path => [path, path.split('.').slice(1)]))
 
-/** The facts of a request, or of an object that stands for one. */
-export function factsIn(request: object): FactValues {
+/** One fact of a request, or of an object that stands for one. */
+export function factIn(request: object, path: string): unknown {
   const at = (value: unknown, name: string) => (value as Record<string, unknown> | null | undefined)?.[name]
-  return Object.fromEntries(STEPS.map(([path, steps]) => [path, steps.reduce(at, request as unknown)]))
+  return STEPS.get(path)?.reduce(at, request as unknown)
+}
+
+/** All facts of a request. */
+export function factsIn(request: object): FactValues {
+  return Object.fromEntries(FACTS.map(path => [path, factIn(request, path)]))
 }
 
 /**
@@ -121,10 +126,7 @@ export function keysFrom(
 /** The paths of keys, which some requests ask for several times. */
 const knownPaths = new WeakMap<object, readonly string[]>()
 
-/**
- * The path that each part of a key reads; an empty text for a part that reads neither a `value` nor an `ip`. Accepts
- * also what is no key: the plugin refuses that, with its path.
- */
+/** The path that each part of a key reads. Accepts also what is no key: the plugin refuses that, with its path. */
 function pathsOf(key: unknown): readonly string[] {
   if (typeof key !== 'object' || key === null) return [pathOf(key)]
   let paths = knownPaths.get(key)
@@ -135,7 +137,8 @@ function pathsOf(key: unknown): readonly string[] {
   return paths
 }
 
-function pathOf(part: unknown): string {
+/** The path that a part of a key reads; an empty text if it reads neither a `value` nor an `ip`. */
+export function pathOf(part: unknown): string {
   if (part === 'ip') return 'request.ip'
   const { value, ip } = (part ?? {}) as { value?: unknown; ip?: unknown }
   const path = value ?? ip

@@ -1,49 +1,57 @@
 import type { FastifyRequest } from 'fastify'
 import type { DecisionEvent, Limit, LimitDecorator, Rule } from '../../plugin/index.js'
 import { amountOf } from '../audit/cost.js'
-import { isAlone } from '../facts.js'
+import { factIn, pathOf } from '../facts.js'
 
 /** The rule of the policy that holds an account to its quota. */
 export const QUOTA = 'account'
-
-/** The rule of the policy that holds the messages to a country to a quota. */
-const COUNTRY = 'country'
-
-/** The rule of the policy that holds all accounts together to a quota. */
-const SERVICE = 'service'
-
-/** The rule of the policy that holds what all messages cost to a budget. */
-const BUDGET = 'budget'
-
-/** Whether a rule counts by the account alone: otherwise no single count is the account's. */
-const countsByAccount = (rule: Rule | undefined): rule is Rule => isAlone(rule?.key, 'request.account.id')
-
-/** Whether a rule has one count for everybody. */
-const countsAll = (rule: Rule | undefined): rule is Rule => [rule?.key].flat().join() === 'all'
 
 /** Whose quota or budget it is: that of all together, if it names nobody. */
 export interface Whose {
   account?: string
   country?: string
-  /** Of a budget: the currency in which it is. */
   currency?: string
 }
 
-/** The rules that hold a request to quotas or a budget, and whose these are. */
+/** What the key of a quota reads, if not `all` or besides it. A key that reads anything else has too many counts. */
+const NAMED: Readonly<Record<string, keyof Whose>> = {
+  'request.account.id': 'account',
+  'request.limitedCountry': 'country',
+  'request.price.currency': 'currency'
+}
+
+/** The quotas among the rules in force, and what the key of each reads. */
+const known = new WeakMap<LimitDecorator['rules'], readonly (readonly [Rule, readonly string[]])[]>()
+
+/** The rules that hold a request to quotas or budgets, and whose these are. */
 export function quotasOf(rules: LimitDecorator['rules'], request: FastifyRequest | null): [Rule, Whose][] {
-  const { [QUOTA]: quota, [COUNTRY]: ofCountry, [SERVICE]: service, [BUDGET]: budget } = rules
-  const found: [Rule, Whose][] = []
-  const account = request?.account?.id
-  if (account !== undefined && countsByAccount(quota)) found.push([quota, { account }])
-  if (ofCountry !== undefined && isAlone(ofCountry.key, 'request.limitedCountry')) {
-    const country = request?.limitedCountry
-    if (typeof country === 'string') found.push([ofCountry, { country }])
+  let quotas = known.get(rules)
+  if (quotas === undefined) {
+    quotas = Object.values(rules).flatMap(rule => {
+      const paths = pathsOfQuota(rule)
+      return paths === undefined ? [] : [[rule, paths] as const]
+    })
+    known.set(rules, quotas)
   }
-  if (countsAll(service)) found.push([service, {}])
-  const currency = request?.price?.currency
-  if (budget && currency !== undefined && isAlone(budget.key, 'request.price.currency'))
-    found.push([budget, { currency }])
-  return found
+  return quotas.flatMap(([rule, paths]): [Rule, Whose][] => {
+    const values = paths.map(path => [NAMED[path], request && factIn(request, path)] as const)
+    return values.every(([, value]) => typeof value === 'string') ? [[rule, Object.fromEntries(values)]] : []
+  })
+}
+
+/**
+ * What the key of a rule reads that holds those whom it names to so many messages, or so much money, in a calendar
+ * period; undefined for any other rule.
+ */
+function pathsOfQuota({ key, counts = 'sends', limits = [] }: Rule): readonly string[] | undefined {
+  const paths = [key].flat().flatMap(part => (part === 'all' ? [] : pathOf(part)))
+  const isQuota = counts === 'sends' && limits.some(({ per }) => per)
+  return isQuota && paths.every(path => Object.hasOwn(NAMED, path)) ? paths : undefined
+}
+
+/** Whether what a rule counts is money. */
+export function isBudget({ cost }: Rule): boolean {
+  return typeof cost === 'object' && cost.value === 'request.price.units'
 }
 
 /** A rule's limits in the order in which the plugin reports what is left of them: calendar limits last. */
@@ -57,7 +65,7 @@ export function calendarLast(limits: readonly Limit[] = []): Limit[] {
  */
 export function periodsOf({ rules }: DecisionEvent, rule: Rule) {
   const limits = calendarLast(rule.limits)
-  const told = rule.cost === undefined ? Number : amountOf
+  const told = isBudget(rule) ? amountOf : Number
   const states = rules.find(({ name }) => name === rule.name)?.limits ?? []
   return states.flatMap(({ max, remaining, resetMs }, i) => {
     const limit = limits[i]

@@ -11,9 +11,9 @@ export type SoftMark = (event: DecisionEvent, request: Asked) => void
 const SHARE = 0.8
 
 /**
- * Reports the send that brings an account, a country, or all accounts together, to 80 % of a quota or budget, once for
- * each of these and each period: in the log, the audit trail and the metrics. Of several instances on one Redis, the first that sees it
- * reports; each asks Redis once a period.
+ * Reports the send that brings a quota or budget to 80 %, once for each of these and each period: in the log, the audit
+ * trail and the metrics. Of several instances on one Redis, the first that sees it reports; each asks Redis once a
+ * period.
  * @param timeoutMs how long to wait for Redis
  */
 export function softMarkOf(fastify: FastifyInstance, clock: Clock, timeoutMs: number): SoftMark {
@@ -40,10 +40,7 @@ export function softMarkOf(fastify: FastifyInstance, clock: Clock, timeoutMs: nu
     for (const { per, used, max, resetMs } of periodsOf(event, of)) {
       // At or above, since the answer to the very send that reached the mark may have been lost.
       if (used < max * SHARE) continue
-      // No account has an empty id.
-      const { account = '', country, currency } = whose
-      const shared = country ?? currency
-      const mark = `${shared === undefined ? account : `:${shared}`}:${per}:${max}`
+      const mark = [rule, ...Object.values(whose), per, max].join(':')
       const last = seen.get(mark)
       if (last !== undefined && msUntil(last, clock) > 0) continue
       seen.set(mark, instantIn(resetMs, clock))

@@ -144,7 +144,13 @@ t.test('a budget may be that of each account, and a look-up shows none', async t
   for (const [i, status] of [202, 202, 202, 429].entries())
     t.equal((await send('one', `+861380013800${i}`)).status, status)
   t.equal((await send('two', '+8613800138009')).status, 202)
-  t.notMatch(await app.metrics.registry.metrics(), /budget_used\{/, 'no gauge shows one of many budgets')
+  const text = await app.metrics.registry.metrics()
+  for (const [account, used] of [
+    ['first', 0.9],
+    ['second', 0.3]
+  ])
+    t.match(text, `budget_used{rule="budget",account="${account}",currency="EUR",per="day"} ${used}\n`)
+  t.match(text, 'quota_soft_marks_total{rule="budget",account="first",currency="EUR"} 1\n')
   const lookUp = () =>
     inject(app, {
       method: 'POST',

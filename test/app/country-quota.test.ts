@@ -101,7 +101,7 @@ for (const [name, open] of Object.entries(places)) {
 
 t.test('a rule that counts by more than the country has no gauge, and reports nothing', async t => {
   const place = await places.memory(t)
-  const key = [{ value: 'request.limitedCountry' }, { value: 'request.account.id' }]
+  const key = [{ value: 'request.limitedCountry' }, { value: 'request.caller' }]
   const policy = { ...withRules({ country: { key } }), countryQuotas: { GB: 1 } }
   const app = await place.start({}, { policy })
   t.equal((await code(app, GB(1))).status, 202)

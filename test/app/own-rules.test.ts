@@ -135,6 +135,9 @@ t.test('the budget of an account is a rule of the operator’s own', async t => 
     ['two', 202]
   ] as const)
     t.equal((await sms(app, { 'x-api-key': key })).status, status, '71 each')
+  const text = await app.metrics.registry.metrics()
+  t.match(text, 'budget_used{rule="account-budget",account="first",currency="USD",per="month"} 0.0142\n')
+  t.match(text, 'quota_soft_marks_total{rule="account-budget",account="first",currency="USD"} 1\n')
 })
 
 t.test('a look-up shows a rule on the recipient, and unblocking forgets it', async t => {

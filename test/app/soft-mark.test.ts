@@ -248,7 +248,7 @@ t.test('of several instances on one Redis, one reports', async t => {
   const told = apps.flatMap(({ events }) => events()).filter(({ event }) => event === 'quota')
   t.match(told, [{ used: 8, max: 9 }])
   t.equal(told.length, 1)
-  const left = await apps[0].app.redis.pttl('quota:{first:day:9}:soft-mark')
+  const left = await apps[0].app.redis.pttl('quota:{account:first:day:9}:soft-mark')
   t.ok(left > 0 && left <= 86_400_000, 'the mark is kept until the day ends')
 })
 

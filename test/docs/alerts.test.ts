@@ -106,7 +106,7 @@ const cases: Record<string, { series: Record<string, string>; alerts: string[] }
       'budget_max{rule="budget",currency="EUR",per="day",instance="a"}': '1x540',
       'budget_max{rule="budget",currency="EUR",per="day",instance="b"}': '1x540'
     },
-    alerts: ['BudgetNearlyUsed{currency="EUR",per="day"}']
+    alerts: ['BudgetNearlyUsed{rule="budget",currency="EUR",per="day"}']
   }
 }
 
