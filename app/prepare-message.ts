@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { accountOf, mayUse } from './accounts/account.js'
+import { costOf, priceOf } from './audit/cost.js'
 import { localeOf } from './plugins/locale.js'
 import { recipientOf } from './recipient.js'
 import { checkServed } from './served.js'
@@ -35,7 +36,7 @@ export function prepareMessage(
   const rendered = templates.renderOffered(channel, template, language, params)
   mayUse(accountOf(request), 'templates', template)
   request.recipient = recipient
-  request.segments = rendered.segments ?? 1
+  request.price = priceOf(costOf(channel, recipient.to, rendered.segments ?? 1, server.policy.prices))
   request.message = { channel, to: recipient.to, ...rendered }
   checkServed(request, '#/phone')
 }

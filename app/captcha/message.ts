@@ -1,4 +1,5 @@
 import type { FastifyRequest } from 'fastify'
+import { costOf, priceOf } from '../audit/cost.js'
 import type { Message } from '../senders/sender.js'
 import { codeTemplate } from '../templates/codes.js'
 import type { Given } from '../templates/params.js'
@@ -42,15 +43,15 @@ export function messageOf(
 }
 
 /**
- * Notes on the request how many segments the message takes, and the values that the code is to be bound to, if any, as
- * the message shows them. Called before the send is counted: it renders the longest message that the code can have, so
- * that one that cannot be rendered is refused here.
+ * Notes on the request what the message costs, and the values that the code is to be bound to, if any, as the message
+ * shows them. Called before the send is counted: it renders the longest message that the code can have, so that one
+ * that cannot be rendered is refused here.
  * @throws a problem (422): PARAMS_INVALID unless exactly the params that the purpose names are given, TEXT_TOO_LONG
  */
 export function prepareText(request: FastifyRequest, asked: AskedMessage): void {
   const { policy } = request.server
   const { params, segments = 1 } = messageOf(request, asked, longestCode(policy, asked.purpose))
   const names = policy.purposes[asked.purpose]?.params
-  request.segments = segments
+  request.price = priceOf(costOf(asked.channel, asked.to, segments, policy.prices))
   request.bound = names ? Object.fromEntries(names.map(name => [name, params[name] as string])) : null
 }

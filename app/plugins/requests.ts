@@ -2,7 +2,7 @@ import { isIP } from 'node:net'
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { canonicalIp } from '../../plugin/index.js'
-import { costOf, type Price, priceOf } from '../audit/cost.js'
+import type { Price } from '../audit/cost.js'
 import type { Captcha } from '../captcha/captchas.js'
 import type { Clock } from '../clock.js'
 import { errorsAt } from '../flaw.js'
@@ -22,8 +22,6 @@ declare module 'fastify' {
     recipient: Recipient | null
     message: Message | null
     captcha: Captcha | null
-    /** How many segments of SMS the message takes; 1 for a mail. */
-    segments: number | null
     /** What a code is for. */
     purpose: string | null
     /** The values that a code is bound to; for a try, those that the caller takes it to be bound to. */
@@ -37,7 +35,7 @@ declare module 'fastify' {
     /** The country of the recipient's phone number, where it has such a quota. */
     readonly limitedCountry: string | null
     /** What the message costs by the policy's prices; null where it has no price or is free. */
-    readonly price: Price | null
+    price: Price | null
     /** IP address of the end user who is to get the message, as far as known. */
     endUserIp: string | null
     /** Whether the answer must reveal nothing about the recipient. */
@@ -84,15 +82,7 @@ const requests: FastifyPluginAsync<{ clock: Clock; region: string }> = async (fa
       headers['x-forwarded-for'] = way.slice(way.indexOf(',', way.length - LONGEST_WAY) + 1)
     done()
   })
-  for (const name of [
-    'recipient',
-    'message',
-    'segments',
-    'captcha',
-    'purpose',
-    'bound',
-    'endUserIp'
-  ] as const) {
+  for (const name of ['recipient', 'message', 'price', 'captcha', 'purpose', 'bound', 'endUserIp'] as const) {
     fastify.decorateRequest(name, null)
   }
   fastify.decorateRequest('concealed', false)
@@ -107,13 +97,6 @@ const requests: FastifyPluginAsync<{ clock: Clock; region: string }> = async (fa
   fastify.decorateRequest('limitedCountry', {
     getter() {
       return this.countryQuota === null ? null : countryOf(this.recipient as Recipient)
-    }
-  })
-  fastify.decorateRequest('price', {
-    getter() {
-      const { recipient, segments, server } = this
-      if (recipient === null || segments === null) return null
-      return priceOf(costOf(recipient.channel, recipient.to, segments, server.policy.prices))
     }
   })
   for (const [name, digits] of [
