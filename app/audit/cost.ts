@@ -42,7 +42,7 @@ const UNITS = 10_000
 
 /** A cost as rules count it; null for none. */
 export function priceOf(cost: Cost | undefined): Price | null {
-  // In floating point, 0.0083 would be a little more than 83 units, and a rule rounds up.
+  // In floating point, 0.0079 would be a little more than 79 units, and a rule rounds up.
   return cost && cost.amount > 0
     ? { units: Number((cost.amount * UNITS).toFixed(3)), currency: cost.currency }
     : null
